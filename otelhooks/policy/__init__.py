@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from otelhooks.policy.auto_policy import AutoPolicy, auto
     from otelhooks.policy.labels import Label, label
     from otelhooks.policy.quotas import Budget, RateLimit, Repeat
+    from otelhooks.policy.shells.rules import shell_only
     from otelhooks.policy.workspace import PATH_ARGUMENTS, workspace_only
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "hide",
     "label",
     "safe_defaults",
+    "shell_only",
     "veto",
     "workspace_only",
 ]
@@ -89,6 +91,7 @@ if not TYPE_CHECKING:
             "otelhooks.policy.auto_policy": "AutoPolicy auto",
             "otelhooks.policy.labels": "Label label",
             "otelhooks.policy.quotas": "Budget RateLimit Repeat",
+            "otelhooks.policy.shells.rules": "shell_only",
             "otelhooks.policy.workspace": "PATH_ARGUMENTS workspace_only",
         },
     )

@@ -22,6 +22,7 @@ from otelhooks.policy.files.rules import FORMAT_VERSION, read_entry, written
 from otelhooks.policy.files.statements import STATEMENTS
 from otelhooks.policy.labels import Label
 from otelhooks.policy.rules import Decision, Policy, Rule
+from otelhooks.policy.shells.rules import Found, shell_only
 from otelhooks.policy.starlark import Expression
 from otelhooks.policy.unseen import find_unseen
 from otelhooks.policy.workspace import Outside, workspace_only
@@ -93,7 +94,7 @@ def _parts(rules: PolicySet) -> list[_Part]:
     parts: list[_Part] = []
     pending = [rule for rule in rules.rules if rule.policy_id != PROTECTION]
     while pending:
-        part = _workspace(pending) or _rule(pending[0])
+        part = _workspace(pending) or _shell(pending) or _rule(pending[0])
         parts.append(part)
         del pending[: len(part.rules)]
     return parts
@@ -121,6 +122,26 @@ def _workspace(rules: list[Rule]) -> _Part | None:
     statement = STATEMENTS["workspace_only"]
     written = {key.name: key.kind.write(tools) for key in statement.options if tools}
     return _Part(run, {"workspace_only": statement.kind.write(dirs), **written})
+
+
+def _shell(rules: list[Rule]) -> _Part | None:
+    """Return the rules of one ``shell_only`` at the start of a list, None if there is none."""
+    first = rules[0].policy.when
+    if not isinstance(first, Found):
+        return None
+    dirs = [workspace.path for workspace in first.workspaces]
+    wanted = shell_only(dirs, first.programs, first.runs)
+    run = rules[: len(wanted)]
+    if [rule.policy for rule in run] != wanted:
+        return None
+    statement = STATEMENTS["shell_only"]
+    given = {"programs": sorted(first.programs), "runs": first.runs}
+    written = {
+        key.name: key.kind.write(given[key.name])
+        for key in statement.options
+        if given[key.name] not in ([], "allow")
+    }
+    return _Part(run, {"shell_only": statement.kind.write(dirs), **written})
 
 
 def _rule(rule: Rule) -> _Part:

@@ -32,6 +32,7 @@ from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
 from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
 from otelhooks.policy.rules import Mode, Policy, Severity, read_origins, read_user
+from otelhooks.policy.shells.rules import Runs, shell_only
 from otelhooks.policy.workspace import workspace_only
 
 __all__ = ["PRESETS", "STATEMENTS", "Statement"]
@@ -156,6 +157,10 @@ def _workspace(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
     return workspace_only(dirs, options.get("tools"))
 
 
+def _shell(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
+    return shell_only(dirs, options.get("programs", ()), options.get("runs", "allow"))
+
+
 _TOOLS = list_of(TOOL)
 _PER = Key("per", choice(*get_args(Per)), "What is counted together; `session` if not given.")
 _STORAGE = Key("storage", LINE, "`memory`, or the address of a Redis for several processes.")
@@ -219,6 +224,24 @@ STATEMENTS = {
                 ),
             ),
             _workspace,
+        ),
+        Statement(
+            "shell_only",
+            list_of(LINE),
+            "Let shells run known programs on files of these directories, and ask about some.",
+            (
+                Key(
+                    "programs",
+                    list_of(LINE),
+                    "More programs that may run, as long as no argument leads outside.",
+                ),
+                Key(
+                    "runs",
+                    choice(*get_args(Runs)),
+                    "What to do about programs that run code of the workspace; `allow` if missing.",
+                ),
+            ),
+            _shell,
         ),
         Statement(
             "label",

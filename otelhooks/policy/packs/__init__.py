@@ -6,7 +6,7 @@ from pathlib import Path
 
 __all__ = ["PACKS", "folder"]
 
-PACKS = ("governed", "owasp-agentic", "tool-output")
+PACKS = ("governed", "owasp-agentic", "shell", "tool-output")
 """Names of folders of policy files, accepted wherever policies are named."""
 
 

@@ -1,0 +1,523 @@
+"""Judges a text of commands: every command in it, whatever precedes it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TypeAlias
+
+from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN, Argument, Reading, read
+from otelhooks.policy.shells.places import TREES, Places
+from otelhooks.policy.shells.reader import (
+    Block,
+    Node,
+    Part,
+    Redirect,
+    Refused,
+    Simple,
+    Word,
+    check,
+    parse,
+)
+from otelhooks.policy.shells.scripts import SCRIPTS
+from otelhooks.policy.shells.table import Entry, table
+
+__all__ = ["Judge", "nodes"]
+
+_MOST_STEPS = 2_000
+_MOST_FOLDERS = 16
+_MOST_DEPTH = 8
+
+_FREE = Entry(free=True, runs=True)
+_MARKS = "".join((UNKNOWN, PIPE, FOUND, *GLOBS.values()))
+_OPEN = re.compile(f"[{_MARKS}]")
+_SPLITTING = re.compile(rf"[\s*?\[\\{_MARKS}]")
+_ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[|:|python -m")
+_TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
+_ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
+_SOURCE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hpp|o|a|s|S)$")
+_MODULE_PATH = re.compile(r"\.(?:/[A-Za-z0-9_./-]*)?|[A-Za-z0-9_/]+\.go")
+_OWN_PACKAGE = re.compile(r"\.(?:\[[A-Za-z0-9,_-]+\])?")
+_PATHS = frozenset(("look", "read", "write", "remove", *TREES))
+_REPEATED = frozenset(("for", "loop", "pipe"))
+_HERE = frozenset(("",))
+
+_Folders: TypeAlias = "frozenset[str]"
+
+
+class _Noted:
+    """A context that notes what is refused in it."""
+
+    def __init__(self, problems: dict[tuple[str, str], None]) -> None:
+        self._problems = problems
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, _type: object, error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, Refused):
+            self._problems[error.kind, str(error)] = None
+            return True
+        return False
+
+
+class Judge:
+    """Collects what speaks against the commands of one call.
+
+    Args:
+        places: The places that it may use.
+        programs: More programs that may run.
+
+    Attributes:
+        problems: Kind and sentence of each problem.
+    """
+
+    def __init__(self, places: Places, programs: frozenset[str] = frozenset()) -> None:
+        self.problems: dict[tuple[str, str], None] = {}
+        self._places = places
+        self._programs = programs
+        self._table = table()
+        self._left = _MOST_STEPS
+        self._depth = 0
+        self._loops: dict[str, Argument] = {}
+        self._known: set[str] = set()
+        self._moved = False
+        self._handlers: Mapping[str, Callable[[str, _Folders], None]] = {
+            "activate": self._activate,
+            "any": self._any,
+            "exported": self._exported,
+            "folder": self._folder,
+            "link": self._link,
+            "list": self._paths,
+            "module_path": self._module_path,
+            "name": self._name,
+            "number": self._number,
+            "package": self._package,
+            "quoted": self._quoted,
+            "rev": self._rev,
+            "script": self._script,
+            "shell": self._text,
+            "source": self._source,
+            "test": self._test,
+            "tracked": self._tracked,
+        }
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of values that it knows, beside forms, commands and texts."""
+        return frozenset((*self._handlers, *_PATHS, *SCRIPTS))
+
+    def text(self, text: str) -> None:
+        """Judge a text for a shell."""
+        with _Noted(self.problems):
+            self._path("look", ".", _HERE)
+            self._text(text, _HERE)
+
+    def words(self, words: Sequence[str]) -> None:
+        """Judge a program and its arguments, which no shell reads."""
+        with _Noted(self.problems):
+            self._path("look", ".", _HERE)
+            check(" ".join(words))
+            self._program([Argument(word) for word in words], _HERE, None)
+
+    def _text(self, text: str, folders: _Folders) -> None:
+        node = parse(text)
+        saved = self._loops, self._known
+        self._loops, self._known = {}, set()
+        try:
+            self._names(node)
+            self._run(node, folders)
+        finally:
+            self._loops, self._known = saved
+
+    def _ask(self, why: str) -> None:
+        self.problems["asks", why] = None
+
+    # -- flow -----------------------------------------------------------------------------------
+
+    def _names(self, node: Node) -> None:
+        """Note the names that the text itself gives values to."""
+        loops: set[str] = set()
+        others: set[str] = set()
+        for each in nodes(node):
+            if isinstance(each, Block):
+                loops |= {each.name} - {""}
+            else:
+                others |= {name for name, _ in each.assigned if not each.words}
+                if each.words and _literal(each.words[0]) == "read":
+                    others |= {_literal(word) for word in each.words[1:]}
+        if not loops.isdisjoint(others):
+            raise Refused("unread", "the variable of a loop gets another value")
+        for name in loops:
+            self._check_name(name)
+        self._known |= loops | others
+
+    def _check_name(self, name: str) -> None:
+        if self._table.assigned.fullmatch(name) is None:
+            raise Refused("unread", f"`{name}` may change what programs do: use another name")
+
+    def _run(self, node: Node, folders: _Folders) -> tuple[_Folders, _Folders]:
+        """Judge commands; return where the next may run if they succeed, and if they do not."""
+        moved = self._moved
+        after = self._once(node, folders)
+        if self._moved and not moved and isinstance(node, Block) and node.kind in _REPEATED:
+            self._once(node, folders)  # what was moved may be used by what precedes it
+        return after
+
+    def _once(self, node: Node, folders: _Folders) -> tuple[_Folders, _Folders]:
+        self._left -= 1
+        if self._left < 0 or len(folders) > _MOST_FOLDERS:
+            raise Refused("unread", "there is too much to follow: write fewer commands")
+        if isinstance(node, Simple):
+            after = self._simple(node, folders, None)[0]
+            return after, folders | after
+        with _Noted(self.problems):
+            self._redirects(node.redirects, folders)
+        kind = node.kind
+        if kind == "pipe":
+            return self._pipe(node, folders)
+        if kind == "for":
+            return self._for(node, folders)
+        now, seen = folders, folders
+        for part in node.parts:
+            good, seen_there = self._run(part, now)
+            seen |= seen_there
+            now = good if kind == "and" else seen
+        if kind == "subshell":
+            return folders, folders
+        if kind == "loop" and seen != folders:
+            raise Refused("outside", "`cd` in a loop: put the loop's commands in `(...)`")
+        return now, seen
+
+    def _pipe(self, node: Block, folders: _Folders) -> tuple[_Folders, _Folders]:
+        seen, before = folders, None
+        for part in node.parts:
+            if isinstance(part, Simple):
+                after, before = self._simple(part, folders, before)
+            else:
+                after, before = self._run(part, folders)[1], None
+            seen |= after
+        return seen, seen
+
+    def _for(self, node: Block, folders: _Folders) -> tuple[_Folders, _Folders]:
+        words = [self._argument(word, folders) for word in node.words]
+        for value in words or [Argument(UNKNOWN)]:
+            self._loops[node.name] = value
+            if self._run(node.parts[0], folders)[1] != folders:
+                raise Refused("outside", "`cd` in a loop: put the loop's commands in `(...)`")
+        self._loops.pop(node.name, None)
+        return folders, folders
+
+    # -- words ----------------------------------------------------------------------------------
+
+    def _argument(self, word: Word, folders: _Folders) -> Argument:
+        """Return a word with what is known of it; judge the commands in it."""
+        text, splits, many = "", False, False
+        for part in word:
+            if part.kind == "glob":
+                text, many = text + GLOBS[part.text], True
+            elif part.kind == "variable":
+                value = self._variable(part)
+                text, splits = text + value.text, splits or value.splits
+            elif part.node is not None:
+                self._run(part.node, folders)
+                text += PIPE if part.kind == "pipe" else UNKNOWN
+                splits = splits or not part.quoted
+            else:
+                text += part.text
+        return Argument(text, splits, many or splits)
+
+    def _variable(self, part: Part) -> Argument:
+        if part.text == "?":
+            return Argument("0")  # or another number
+        value = self._loops.get(part.text)
+        if value is not None and not value.splits:
+            splits = not part.quoted and _SPLITTING.search(value.text) is not None
+            return Argument(value.text, splits)
+        if part.text not in self._known and part.text not in self._table.printed:
+            raise Refused("secret", f"`${part.text}` is from the environment")
+        return Argument(UNKNOWN, not part.quoted)
+
+    def _redirects(self, redirects: Sequence[Redirect], folders: _Folders) -> None:
+        for each in redirects:
+            target = self._argument(each.word, folders)
+            if each.operator in {"<", ">", ">>"}:
+                if target.many:
+                    raise Refused("outside", "a redirection to what is not known")
+                self._path("read" if each.operator == "<" else "write", target.text, folders)
+
+    # -- commands -------------------------------------------------------------------------------
+
+    def _simple(
+        self, node: Simple, folders: _Folders, before: Reading | None
+    ) -> tuple[_Folders, Reading | None]:
+        """Judge a command; return where the next may run, and what it was read as."""
+        with _Noted(self.problems):
+            self._redirects(node.redirects, folders)
+            for name, word in node.assigned:
+                value = self._argument(word, folders)
+                if node.words:
+                    self._given(name, value, folders)
+                else:
+                    self._check_name(name)
+            words = [self._argument(word, folders) for word in node.words]
+            if words:
+                return self._program(words, folders, before)
+        return folders, None
+
+    def _given(self, name: str, value: Argument, folders: _Folders) -> None:
+        """Judge a variable that a command gets."""
+        kind = self._table.variables.get(name)
+        if kind is None:
+            raise Refused("program", f"the variable `{name}` may change what the program does")
+        self._value(kind, value, folders)
+
+    def _program(
+        self, words: Sequence[Argument], folders: _Folders, before: Reading | None
+    ) -> tuple[_Folders, Reading | None]:
+        """Judge a program with its arguments; return what `_simple` does."""
+        try:
+            return self._command(words, folders, before)
+        except Refused as error:
+            if error.kind == "program" and words[0].text in self._table.network:
+                raise Refused("network", str(error)) from error
+            raise
+
+    def _command(
+        self, words: Sequence[Argument], folders: _Folders, before: Reading | None
+    ) -> tuple[_Folders, Reading | None]:
+        name, args, inner = words[0].text, words[1:], []
+        if words[0].many or _PROGRAM.fullmatch(name) is None:
+            raise Refused("unread", "the name of a program is only known when it runs")
+        if self._depth == _MOST_DEPTH:
+            raise Refused("unread", "commands are nested too deep")
+        if name == "find":
+            args, inner = _cut(args)
+        if name == "tar" and args and args[0].text.isalpha():
+            args = [args[0]._replace(text=f"-{args[0].text}"), *args[1:]]
+        found = read(name, self._entry(name, folders), args)
+        for entry in found.entries:
+            if entry.asks:
+                self._ask(f"`{found.name}` is asked about")
+            if entry.runs:
+                self.problems["runs", f"`{found.name}` runs what is in the workspace"] = None
+        self._depth += 1
+        try:
+            self._values(found, folders, before)
+            for each in inner:
+                self._on_found(each, found, folders)
+        finally:
+            self._depth -= 1
+        moves = found.entries[-1].moves
+        self._moved = self._moved or "*" in moves or not moves.isdisjoint(found.options)
+        if name == "cd":
+            after = {posixpath.join(each, args[-1].text) for each in folders}
+            # To a shell `link/..` is the directory of the link, to the system that of its target.
+            system = {each for each in after if ".." in each}
+            return frozenset({*map(posixpath.normpath, after), *system}), found
+        return folders, found
+
+    def _entry(self, name: str, folders: _Folders) -> Entry:
+        """Return the entry of a program, which may be named by its path in the workspace."""
+        plain = posixpath.basename(name)
+        entry = self._table.programs.get(plain)
+        if "/" in name:
+            inside = "read" if entry is None else "look"
+            self._path(inside, name if entry is None else posixpath.dirname(name), folders)
+            return _FREE if entry is None else entry
+        if name in self._programs:
+            return _FREE
+        if entry is None:
+            raise Refused("program", f"`{name}` is not on the list of programs")
+        return entry
+
+    def _on_found(self, words: Sequence[Argument], finding: Reading, folders: _Folders) -> None:
+        """Judge a command that gets the names that `find` prints."""
+        problems = len(self.problems)
+        found = self._program(words, folders, None)[1]
+        if len(self.problems) > problems or found is None:
+            raise Refused("program", f"`{words[0].text}` may not run on what `find` finds")
+        if all(kind == "look" for kind, value in found.given if value.text == FOUND):
+            return
+        for _, value in finding.operands:
+            self._path("linked", value.text, folders)
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def _values(self, found: Reading, folders: _Folders, before: Reading | None) -> None:
+        """Judge the values and operands of a command."""
+        commands = [value for kind, value in found.given if kind == "command"]
+        modules = [value for kind, value in found.given if kind == "module"]
+        while found.name == "env" and commands:
+            assigned = _ASSIGNED.fullmatch(commands[0].text)
+            if assigned is None:
+                break
+            self._given(assigned[1], commands.pop(0)._replace(text=assigned[2]), folders)
+        if found.name == "xargs":
+            if before is None or "-print0" not in before.options or "-0" not in found.options:
+                raise Refused("program", "`xargs`: write `find ... -print0 | xargs -0 ...`")
+            self._on_found([*commands, Argument(FOUND)], before, folders)
+        elif commands or found.name == "env":
+            if not commands:
+                raise Refused("secret", "`env` prints the environment")
+            if commands[0].text == "cd":
+                raise Refused("program", "`cd` is started by another program")
+            self._program(commands, folders, None)
+        if modules:
+            self._program([Argument("python -m"), *modules], folders, None)
+        for kind, value in found.given:
+            if kind not in {"command", "module"}:
+                self._value(kind, value, folders)
+
+    def _value(self, kind: str, value: Argument, folders: _Folders) -> None:
+        text = value.text
+        if kind in self._handlers:
+            self._handlers[kind](text, folders)
+        elif kind in _PATHS:
+            self._path(kind, text, folders)
+        elif kind == "ask":
+            self._ask(f"`{text}` is asked about")
+        elif kind in SCRIPTS:
+            if _OPEN.search(text) or not SCRIPTS[kind](text):
+                raise Refused("program", f"this program for `{kind}` does not only change text")
+        elif kind != "text" and (
+            _OPEN.search(text) or self._table.forms[kind].fullmatch(text) is None
+        ):
+            raise Refused("program", f"`{text}` is not on the list")
+
+    def _path(self, use: str, path: str, folders: _Folders) -> None:
+        if self._moved and path != ".":
+            why = "after a command that may change where paths lead: put it in a call of its own"
+            raise Refused("outside", f"a path {why}")
+        for folder in folders:
+            self._places.check(use, path, folder)
+
+    def _paths(self, text: str, folders: _Folders) -> None:
+        for path in text.split(":"):
+            self._path("read", path, folders)
+
+    def _rev(self, text: str, folders: _Folders) -> None:
+        """Judge what git takes for a revision, a path, or both with a colon."""
+        for part in text.split(":"):
+            for folder in folders:
+                self._places.check("read", part, folder)
+
+    def _tracked(self, text: str, folders: _Folders) -> None:
+        """Judge what git adds; it has patterns of its own."""
+        self._path("tracked", "." if re.search(r"[*?\[]|^:", text) else text, folders)
+
+    def _quoted(self, text: str, folders: _Folders) -> None:
+        """Judge a pattern that the program itself reads."""
+        if ".." in text or _OPEN.search(text):
+            raise Refused("outside", f"`{text}` may lead out of the workspace")
+        self._path("read", re.split(r"[*?{\[]", text)[0] or ".", folders)
+
+    def _activate(self, text: str, folders: _Folders) -> None:
+        if _ACTIVATE.fullmatch(text) is None:
+            raise Refused("program", "`source`: only `.venv/bin/activate` is on the list")
+        self._path("read", text, folders)
+
+    def _link(self, text: str, folders: _Folders) -> None:
+        if ".." in text:
+            raise Refused("outside", "a link that climbs")
+        self._path("read", text, folders)
+
+    def _source(self, text: str, folders: _Folders) -> None:
+        if _SOURCE.search(text) is None:
+            raise Refused("program", f"`{text}` is not a file for a compiler")
+        self._path("read", text, folders)
+
+    def _module_path(self, text: str, folders: _Folders) -> None:
+        if _MODULE_PATH.fullmatch(text) is None:
+            raise Refused("network", f"`{text}` may be a package of others: write it from `./`")
+        self._path("read", text, folders)
+
+    def _package(self, text: str, _folders: _Folders) -> None:
+        if _OWN_PACKAGE.fullmatch(text) is None:
+            self._ask(f"to install `{text}` is asked about")
+
+    def _exported(self, text: str, folders: _Folders) -> None:
+        assigned = _ASSIGNED.fullmatch(text)
+        if assigned is None:
+            raise Refused("program", "`export`: write NAME=value")
+        self._given(assigned[1], Argument(assigned[2]), folders)
+
+    def _test(self, text: str, _folders: _Folders) -> None:
+        if _TEST.fullmatch(text.replace(UNKNOWN, "")) is None:
+            raise Refused("program", f"`{text}` is not on the list for `[`")
+
+    def _folder(self, text: str, folders: _Folders) -> None:
+        if text[:1] in {"-", "+"}:
+            raise Refused("outside", "`cd -` leads to what is not known")
+        self._path("look", text, folders)
+
+    def _name(self, text: str, _folders: _Folders) -> None:
+        self._check_name(text)
+
+    def _number(self, text: str, _folders: _Folders) -> None:
+        if _NUMBER.fullmatch(text.replace(UNKNOWN, "")) is None:
+            raise Refused("program", f"`{text}` is not a number")
+
+    def _script(self, text: str, folders: _Folders) -> None:
+        if text == "-":
+            self._ask("a program that is only in the command is asked about")
+        elif text == PIPE:
+            raise Refused("unread", "a program is only known when it runs")
+        else:
+            self._path("read", text, folders)
+
+    def _any(self, text: str, folders: _Folders) -> None:
+        """Judge an argument of a program that is not known: each path that it may be."""
+        name = text.partition("=")[0]
+        is_short = name.startswith("-") and not name.startswith("--")
+        if is_short and re.search(r"[/~]|\.\.", name):
+            raise Refused("outside", f"`{text}`: write the option and its path as two words")
+        for part in (*re.split("[=:,@]", text), name[2:] if is_short else ""):
+            if part not in {"", "-"}:
+                self._path("read", part, folders)
+
+
+def _cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]]:
+    """Return the arguments of `find` without the commands that it runs, and these."""
+    kept: list[Argument] = []
+    commands: list[list[Argument]] = []
+    inner: list[Argument] | None = None
+    for arg in args:
+        if inner is None and arg.text == "-exec":
+            inner = []
+        elif inner is None:
+            kept.append(arg)
+        elif arg.text in {";", "+"}:
+            commands.append(inner)
+            inner = None
+        elif arg.text == "{}" or "{}" not in arg.text:
+            inner.append(Argument(FOUND) if arg.text == "{}" else arg)
+        else:
+            raise Refused("program", "`find -exec`: write `{}` as a word of its own")
+    if inner is not None or not all(Argument(FOUND) in each[1:] for each in commands):
+        raise Refused("program", "`find -exec` needs a command with `{}`, and its end")
+    return kept, commands
+
+
+def _literal(word: Word) -> str:
+    return "".join(part.text for part in word)
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """Yield a node and all in it, those in words too."""
+    yield node
+    words = [*node.words, *(each.word for each in node.redirects)]
+    if isinstance(node, Block):
+        for part in node.parts:
+            yield from nodes(part)
+    else:
+        words += [word for _, word in node.assigned]
+    for word in words:
+        for part in word:
+            if part.node is not None:
+                yield from nodes(part.node)

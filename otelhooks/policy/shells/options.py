@@ -1,0 +1,216 @@
+"""Takes the arguments of a program apart, as its entry in the table says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from otelhooks.policy.shells.reader import Refused
+from otelhooks.policy.shells.table import Entry, Value
+
+__all__ = ["FOUND", "GLOBS", "PIPE", "UNKNOWN", "Argument", "Reading", "read"]
+
+UNKNOWN = "\ue000"
+"""What is only known when the command runs."""
+PIPE = "\ue001"
+"""The file that `<(...)` is."""
+FOUND = "\ue002"
+"""A path that `find` prints; what it can be was judged with `find`."""
+GLOBS = {"*": "\ue003", "?": "\ue004"}
+"""Signs of patterns for names, where they are not in quotes."""
+
+_OPEN = frozenset((UNKNOWN, *GLOBS.values()))
+
+
+class Argument(NamedTuple):
+    """A word of a command, in which signs of this module mark what is not known.
+
+    Attributes:
+        text: The word.
+        splits: Whether what is not known may make it several words, or none.
+        many: Whether it may be several words, for that reason or as a pattern.
+    """
+
+    text: str
+    splits: bool = False
+    many: bool = False
+
+
+class Reading(NamedTuple):
+    """The arguments of a command.
+
+    Attributes:
+        name: The program, with subcommands.
+        entries: Its entry, and those of its subcommands.
+        options: Its options.
+        operands: Kind and text of each operand.
+        given: The same, and those of the values of options.
+    """
+
+    name: str
+    entries: list[Entry]
+    options: set[str]
+    operands: list[tuple[str, Argument]]
+    given: list[tuple[str, Argument]]
+
+
+def read(name: str, entry: Entry, args: Sequence[Argument]) -> Reading:
+    """Return what arguments are.
+
+    Raises:
+        Refused: One is not on the list.
+    """
+    reader = _Reader(name, entry, args)
+    return reader.whole()
+
+
+class _Reader:
+    def __init__(self, name: str, entry: Entry, args: Sequence[Argument], depth: int = 0) -> None:
+        self.name = name
+        self.entry = entry
+        self.args = list(args)
+        self.at = 0
+        self.depth = depth
+        self.options: set[str] = set()
+        self.operands: list[Argument] = []
+        self.given: list[tuple[str, Argument]] = []
+
+    def _refuse(self, why: str) -> Refused:
+        return Refused("program", f"{why} is not on the list for `{self.name}`")
+
+    def whole(self) -> Reading:
+        entry = self.entry
+        if entry.free:
+            operands = [("any", each) for each in self.args]
+            if any(each.many for _, each in operands):
+                raise self._refuse("an argument that may be several words")
+            return Reading(self.name, [entry], set(), operands, operands)
+        if entry.required and not self.args:
+            raise self._refuse("a call without arguments")
+        self._words()
+        if entry.subcommands:
+            return self._subcommand()
+        operands = self._used(list(self._kinds()))
+        return Reading(self.name, [entry], self.options, operands, self.given + operands)
+
+    def _used(self, operands: list[tuple[str, Argument]]) -> list[tuple[str, Argument]]:
+        """Return operands with what options make of them, and the directory that is not named."""
+        entry, here = self.entry, self.entry.here
+        if not entry.trees.isdisjoint(self.options):
+            here = "tree"
+            operands = [(here if kind in {"read", entry.here} else kind, v) for kind, v in operands]
+        if not entry.edits.isdisjoint(self.options):
+            operands = [("write" if kind == "read" else kind, value) for kind, value in operands]
+        if here and not any(kind == here for kind, _ in operands):
+            operands.append((here, Argument(".")))
+        return operands
+
+    def _words(self) -> None:
+        """Sort options and operands."""
+        entry, only_operands = self.entry, False
+        while self.at < len(self.args):
+            arg = self.args[self.at]
+            if only_operands or arg.text == "-" or not self._is_option(arg):
+                if entry.subcommands:
+                    return
+                only_operands = only_operands or entry.stops
+                self.operands.append(arg)
+                self.at += 1
+                continue
+            self.at += 1
+            if arg.text == "--" and entry.style == "getopt":
+                only_operands = True
+            elif arg.many:
+                raise self._refuse("an option that is a pattern, or only known when it runs,")
+            else:
+                self._option(arg.text)
+
+    def _is_option(self, arg: Argument) -> bool:
+        if arg.text[:1] in _OPEN and not self.entry.harmless:
+            raise self._refuse("an argument that could be an option (write `--` or `./*`)")
+        return arg.text.startswith("-")
+
+    def _option(self, text: str) -> None:
+        entry = self.entry
+        if any(form.fullmatch(text) for form in entry.words):
+            return
+        name, equals, rest = text.partition("=")
+        if entry.style == "word" or text.startswith("--"):
+            self.options.add(name)
+            if not equals and name in entry.flags:
+                return
+            value = entry.values.get(name)
+            if value is None:
+                self._glued(text)
+            else:
+                self._value(value, rest if equals else None)
+            return
+        for index, letter in enumerate(text[1:], 2):
+            self.options.add(f"-{letter}")
+            value = entry.values.get(f"-{letter}")
+            if value is not None:
+                self._value(value, text[index:] or None)
+                return
+            if f"-{letter}" not in entry.flags:
+                raise self._refuse(f"option `-{letter}`")
+
+    def _glued(self, text: str) -> None:
+        """Read an option such as ``-Ifolder``."""
+        value = self.entry.values.get(text[:2])
+        if value is None or value.how != "+" or len(text) < 3:
+            raise self._refuse(f"option `{text}`")
+        self._value(value, text[2:])
+
+    def _value(self, value: Value, rest: str | None) -> None:
+        if rest is not None:
+            self.given.append((value.kind, Argument(rest)))
+        elif value.how != "?":
+            if self.at == len(self.args) or self.args[self.at].many:
+                raise self._refuse("an option without a value, or with several")
+            self.given.append((value.kind, self.args[self.at]))
+            is_getopt = self.entry.style == "getopt" and not self.depth
+            if value.kind == "text" and self.operands and is_getopt:
+                # Where options end at the first operand, as in BSD, this is one more operand.
+                self.given.append(("any", self.args[self.at]))
+            self.at += 1
+        if value.kind == "module":
+            self.given += [("module", each) for each in self.args[self.at :]]
+            self.at = len(self.args)
+
+    def _subcommand(self) -> Reading:
+        word = self.args[self.at].text if self.at < len(self.args) else ""
+        entry = self.entry.subcommands.get(word) or self.entry.subcommands.get("*")
+        if entry is None:
+            raise self._refuse(f"subcommand `{word}`" if word else "a call without a subcommand")
+        rest = self.args[self.at + (word in self.entry.subcommands and word != "") :]
+        below = _Reader(f"{self.name} {word}".strip(), entry, rest, self.depth + 1)
+        found = below.whole()
+        return found._replace(
+            entries=[self.entry, *found.entries], given=[*self.given, *found.given]
+        )
+
+    def _kinds(self) -> Iterator[tuple[str, Argument]]:
+        """Yield operands with their kinds: from the left, from the right, and what repeats."""
+        kinds = list(self.entry.operands)
+        if not self.entry.unless.isdisjoint(self.options):
+            kinds = kinds[1:]
+        operands = self.operands
+        left = next((i for i, (_, how) in enumerate(kinds) if how), len(kinds))
+        how = kinds[left][1] if left < len(kinds) else ""
+        right = 0 if how in {"", "?"} else len(kinds) - left - 1
+        if len(operands) < left + right + (how == "+"):
+            raise self._refuse("a call with so few arguments")
+        if any(each.splits for each in operands):
+            if not (self.entry.harmless and kinds == [("text", "*")]):
+                raise self._refuse("an argument that may be several words (put it in quotes)")
+        for index, arg in enumerate(operands):
+            from_end = len(operands) - index
+            if how in {"*", "+"} and left <= index and from_end > right:
+                yield kinds[left][0], arg
+                continue
+            place = len(kinds) - from_end if how in {"*", "+"} and index >= left else index
+            if place >= len(kinds):
+                raise self._refuse(f"argument `{arg.text}`")
+            if arg.many:
+                raise self._refuse("a pattern in this place (write `./*`, or put it in quotes)")
+            yield kinds[place][0], arg

@@ -1,0 +1,199 @@
+"""Follows the paths of commands: links are resolved, and patterns looked up."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from otelhooks.policy.paths import Folder, real_path
+from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN
+from otelhooks.policy.shells.reader import Refused
+
+__all__ = ["MOST_FILES", "TREES", "Places", "is_secret"]
+
+MOST_FILES = 20_000
+_OTHERS = frozenset(".git .venv venv node_modules".split())
+"""Directories of git and of packages, which are left out where a directory is searched for keys."""
+
+_SECRET = re.compile(
+    r"\.env(\.(?!example$|sample$|template$|dist$).*)?|.*\.env|id_(rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*"
+    r"|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)|\.(netrc|pgpass|git-credentials|npmrc|pypirc"
+    r"|htpasswd|ssh|aws|gnupg|kube|docker|azure|gcloud|password-store|envrc|git)|\.?credentials(\..*)?"
+    r"|secrets?(\.(ya?ml|json|toml|env|ini|txt))?|\.?\w*_history|\.history|shadow",
+    re.IGNORECASE,
+)
+_WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
+
+
+class _Tree(NamedTuple):
+    """How a program reads a directory: whether it leaves out hidden or ignored files."""
+
+    hidden: bool
+    ignored: bool
+    links: bool
+
+
+TREES = {
+    "tree": _Tree(hidden=True, ignored=True, links=False),
+    "linked": _Tree(hidden=True, ignored=True, links=True),
+    "visible": _Tree(hidden=False, ignored=False, links=False),
+    "tracked": _Tree(hidden=True, ignored=False, links=False),
+}
+"""Kinds of paths that are read with all that is in them."""
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a file or directory of this name may hold keys, passwords or a history."""
+    return _SECRET.fullmatch(name) is not None
+
+
+class Places:
+    """The places that one call may use.
+
+    Args:
+        start: Where its commands run, absolute.
+        workspaces: Directories that paths may lead to.
+    """
+
+    def __init__(self, start: str, workspaces: Sequence[Folder]) -> None:
+        self.start = start
+        self._workspaces = workspaces
+        self._left = MOST_FILES
+
+    def check(self, use: str, path: str, folder: str) -> None:
+        """Refuse a path that may not be used.
+
+        Args:
+            use: ``look`` (is it there, its name), ``read``, ``write``, ``remove``, or one of
+                `TREES`.
+            path: The path, with marks of `otelhooks.policy.shells.options`.
+            folder: Where the command runs, relative to the start, with marks.
+
+        Raises:
+            Refused: It may not.
+        """
+        if (path in {PIPE, FOUND} and use in {"read", "look"}) or (
+            path in {"-", "/dev/null"} and use != "remove"
+        ):
+            return
+        if any(mark in path for mark in (UNKNOWN, PIPE, FOUND)):
+            raise Refused("outside", "a path is only known when the command runs")
+        shown = path.translate(_WILD)
+        if path[:1] in {"~", "@"}:
+            raise Refused("outside", f"`{shown}` may be read as another path: write it from `./`")
+        if "://" in path:
+            raise Refused("network", f"`{shown}` is an address")
+        if ":" in path.split("/")[0]:
+            raise Refused("network", f"`{shown}` may be on another host: write it from `./`")
+        self._look(0)
+        whole = os.path.join(folder, path)
+        begin, *matches = self._matches(whole, shown)
+        is_all = use == "remove" and not whole.split("/")[-1].strip("".join(GLOBS.values()))
+        is_plain = not self._is_wild(whole) or use == "look" or is_all
+        self._place(use if is_plain else "read", begin, shown)
+        for place in matches:
+            self._place(use, place, shown)
+
+    def _matches(self, path: str, shown: str) -> Iterator[str]:
+        """Yield the fixed beginning of a path and, if it is a pattern, what it matches now."""
+        parts = path.split("/")
+        first = next((i for i, part in enumerate(parts) if self._is_wild(part)), len(parts))
+        fixed = path[: sum(len(part) + 1 for part in parts[:first])]
+        begin = os.path.join(self.start, fixed)
+        yield begin
+        if first == len(parts):
+            return
+        for part in parts[first:]:
+            if part == ".." or (self._is_wild(part) and part.startswith(".")):
+                raise Refused("outside", f"`{shown}` may lead out of the workspace")
+            if is_secret(part.translate(_WILD)):
+                raise Refused("secret", f"`{shown}` may hold secrets")
+        yield from self._expanded(begin, parts[first:])
+
+    @staticmethod
+    def _is_wild(part: str) -> bool:
+        return any(mark in part for mark in GLOBS.values())
+
+    def _expanded(self, folder: str, parts: Sequence[str]) -> Iterator[str]:
+        if not parts:
+            yield folder
+        elif not self._is_wild(parts[0]):
+            yield from self._expanded(os.path.join(folder, parts[0]), parts[1:])
+        else:
+            self._inside(folder, folder)
+            form = re.compile(fnmatch.translate(parts[0].translate(_WILD)), re.DOTALL)
+            for name in self._names(folder):
+                if form.match(name) and not name.startswith("."):
+                    yield from self._expanded(os.path.join(folder, name), parts[1:])
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            names = os.listdir(folder)
+        except OSError:  # there is nothing, or it is not a directory
+            return []
+        self._look(len(names))
+        return names
+
+    def _look(self, files: int) -> None:
+        self._left -= files + 1
+        if self._left < 0:
+            raise Refused("asks", "there are too many files to look at")
+
+    def _inside(self, place: str, shown: str) -> str:
+        """Return the directory of the workspace that a place is in."""
+        try:
+            real = real_path(place)
+        except (OSError, ValueError):  # a loop of links, or no access
+            raise Refused("outside", f"`{shown}` cannot be resolved") from None
+        for each in self._workspaces:
+            if each.contains(real):
+                return os.path.relpath(real, each.path)
+        raise Refused("outside", f"`{shown}` leads out of the workspace")
+
+    def _place(self, use: str, place: str, shown: str) -> None:
+        inside = self._inside(place, shown)
+        parts = inside.split(os.sep)
+        named = [each for each in os.path.normpath(shown).split("/") if each]
+        if use == "remove" and parts == ["."]:
+            raise Refused("outside", "the workspace itself")
+        if use == "look":
+            return
+        if any(each.casefold() == ".git" for each in (*parts, *named)):
+            raise Refused("secret" if use == "read" else "outside", "`.git` belongs to git")
+        if any(map(is_secret, (*parts, *named))):
+            raise Refused("secret", f"`{shown}` may hold secrets")
+        if use in TREES:
+            self._tree(TREES[use], place)
+
+    def _tree(self, how: _Tree, top: str) -> None:
+        """Refuse a directory that has secrets in it."""
+        ignored = [] if how.ignored else self._ignored()
+        due = [top]
+        while due:
+            folder = due.pop()
+            for name in self._names(folder):
+                path = os.path.join(folder, name)
+                if name in _OTHERS or (name.startswith(".") and not how.hidden):
+                    continue
+                if any(fnmatch.fnmatch(name, form) for form in ignored):
+                    continue
+                if is_secret(name):
+                    raise Refused("secret", f"`{name}` in this directory may hold secrets")
+                if how.links:
+                    self._inside(path, name)
+                if not os.path.islink(path) and os.path.isdir(path):
+                    due.append(path)
+
+    def _ignored(self) -> list[str]:
+        """Return the names that git ignores; none if some of its lines make exceptions."""
+        try:
+            with open(os.path.join(self.start, ".gitignore"), encoding="utf-8") as file:
+                lines = [line.strip().strip("/") for line in file.readlines(MOST_FILES)]
+        except (OSError, ValueError):
+            return []
+        if any(line.startswith("!") for line in lines):
+            return []
+        return [line for line in lines if line and "/" not in line and not line.startswith("#")]

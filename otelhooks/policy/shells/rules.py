@@ -1,0 +1,227 @@
+"""`shell_only`: shells run listed programs on files of the workspace, and nothing else.
+
+This stops commands that say what they do. A program that runs what is in the workspace (tests,
+builds, scripts) runs all of it, and an agent that may write files can write such a script and run
+it. The rule sees neither that, nor aliases, functions and variables that earlier calls left in a
+shell that stays open. The answer to both is a sandbox.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import weakref
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from otelhooks import types
+from otelhooks.errors import ConfigError
+from otelhooks.policy import named
+from otelhooks.policy.builders import ask_user, deny
+from otelhooks.policy.paths import Folder
+from otelhooks.policy.rules import Policy
+from otelhooks.policy.shells.judge import Judge
+from otelhooks.policy.shells.places import Places
+
+__all__ = ["SHELL_ONLY_POLICY_NAME", "Found", "Runs", "found_in", "shell_only"]
+
+SHELL_ONLY_POLICY_NAME = "shell_only"
+
+Runs = Literal["allow", "ask", "deny"]
+
+_REASONS = {
+    "unread": "this command is not read, since shells read it in different ways or only when it"
+    " runs: write plain commands with `|`, `&&`, `;` and quotes, without functions, arrays, `[[`,"
+    " arithmetic, `$'...'`, braces and backticks, and with a blank before each redirection",
+    "program": "a program, option or argument of this command is not on the list of what may run:"
+    " use another program, whole names of options, and put options before `--`",
+    "outside": "this command names a path outside the workspace, in `.git`, or one that is only"
+    " known when it runs: write paths of the workspace as they are",
+    "secret": "this command reads keys, passwords, a history or the environment",
+    "network": "this command uses the network",
+    "runs": "this command runs code of the workspace",
+    "asks": "this command installs, sends, ends or changes something beyond the workspace, or runs"
+    " code that is only in the command",
+}
+"""Each kind of problem, and what the model and approvers read."""
+
+_SHELLS = frozenset("/bin/sh /bin/bash /usr/bin/bash sh bash".split())
+_BESIDE = frozenset("env environment shell executable stdin input".split())
+_WORDS = frozenset("args arguments argv".split())
+_KEPT_S = 1.0
+_TOOLS = ("kind:shell", "*")
+
+
+def shell_only(
+    dirs: Sequence[str | os.PathLike[str]],
+    programs: Collection[str] = (),
+    runs: Runs = "allow",
+) -> list[Policy]:
+    """Let shells run listed programs on files of these directories.
+
+    A command is denied unless each program, option and argument in it is on a list, each path leads
+    into the directories, and all shells read the text alike. It is asked about if it installs,
+    sends or fetches something, or runs code that is only in the command. A tool is a shell by its
+    kind, its name, or because it takes a command.
+
+    This is not a sandbox: tests, builds and scripts of the workspace run with all that they do.
+
+    Args:
+        dirs: Directories whose content may be read and written; resolved now.
+        programs: More programs that may run, whatever their arguments, as long as these lead to no
+            path outside.
+        runs: What to do about programs that run code of the workspace.
+
+    Returns:
+        Denies, and asks, for shells by kind and for other tools that take a command.
+
+    Raises:
+        ConfigError: An argument has another form.
+
+    Example:
+        >>> [rule.id for rule in shell_only(["."])][:2]
+        ['shell_only:unread:kind:shell', 'shell_only:unread:*']
+    """
+    for name, value in (("directories", dirs), ("programs", programs)):
+        if isinstance(value, (str, bytes, os.PathLike)):
+            raise ConfigError(f"shell_only takes a list of {name}", hint=f"write [{value!r}]")
+    if runs not in get_args(Runs):
+        raise ConfigError(f"unknown `runs`: `{runs}`", hint="use one of allow, ask, deny")
+    workspaces = tuple(Folder.of(directory) for directory in dirs)
+    more = frozenset(programs)
+    return [
+        (ask_user if kind == "asks" or (kind == "runs" and runs == "ask") else deny)(
+            tool,
+            when=Found(kind, workspaces, more, runs, tool != "*"),
+            name=SHELL_ONLY_POLICY_NAME,
+            id=f"{SHELL_ONLY_POLICY_NAME}:{kind}:{tool}",
+            reason=reason,
+        )
+        for kind, reason in _REASONS.items()
+        if kind != "runs" or runs != "allow"
+        for tool in _TOOLS
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Predicate: a call's commands have a problem of one kind.
+
+    Attributes:
+        kind: The kind.
+        workspaces: Where paths may lead.
+        programs: More programs that may run.
+        runs: What the rules do about programs that run code of the workspace.
+        is_shell: Whether the tool is known to be a shell.
+    """
+
+    kind: str
+    workspaces: tuple[Folder, ...]
+    programs: frozenset[str]
+    runs: Runs
+    is_shell: bool
+
+    def __str__(self) -> str:
+        return f"a command has a problem of the kind `{self.kind}`"
+
+    def __call__(self, call: types.ToolCall) -> bool:
+        """Return whether the call's commands have such a problem."""
+        if not self.is_shell and not named.is_shell(call.name, call.args):
+            return False
+        here = os.path.abspath(call.work_dir or os.curdir)
+        key = (repr(call.args), here, self.workspaces, self.programs)
+        return any(kind == self.kind for kind, _ in _once(call, key))
+
+
+_Key: TypeAlias = "tuple[str, str, tuple[Folder, ...], frozenset[str]]"
+_last: list[tuple[weakref.ref[types.ToolCall], _Key, float, list[tuple[str, str]]]] = []
+"""What the last call was found to be, for the rules that look at it in turn."""
+
+
+def _once(call: types.ToolCall, key: _Key) -> list[tuple[str, str]]:
+    """Return the problems of a call; the rules of one evaluation share what is found."""
+    now = time.monotonic()
+    for whose, seen, when, found in _last:
+        if whose() is call and seen == key and now - when < _KEPT_S:
+            return found
+    found = found_in(call.args, *key[1:])
+    _last[:] = [(weakref.ref(call), key, now, found)]
+    return found
+
+
+def found_in(
+    args: Mapping[str, Any],
+    here: str,
+    workspaces: Sequence[Folder],
+    programs: frozenset[str] = frozenset(),
+) -> list[tuple[str, str]]:
+    """Return each problem of a call's commands: its kind and a sentence.
+
+    Args:
+        args: Arguments of the call.
+        here: Where the tool works.
+        workspaces: Where paths may lead.
+        programs: More programs that may run.
+    """
+    try:
+        return list(dict.fromkeys(_found(args, here, workspaces, programs)))
+    except Exception as error:
+        return [("unread", f"the command could not be judged: {type(error).__name__}")]
+
+
+def _found(
+    args: Mapping[str, Any], here: str, workspaces: Sequence[Folder], programs: frozenset[str]
+) -> Iterator[tuple[str, str]]:
+    for name, value in args.items():
+        if name.casefold() in _BESIDE and value and not _is_shell(value):
+            yield "program", f"the argument `{name}` changes what the command does"
+    commands = list(_commands(args))
+    for start in (here, *(os.path.join(here, each) for each in _folders(args))):
+        for command in commands:
+            judge = Judge(Places(start, workspaces), programs)
+            if isinstance(command, str):
+                judge.text(command)
+            else:
+                judge.words(command)
+            yield from judge.problems
+
+
+def _is_shell(value: Any) -> bool:
+    return isinstance(value, str) and value in _SHELLS
+
+
+def _folders(args: Mapping[str, Any]) -> list[str]:
+    """Return the directories that a call names for its commands to run in."""
+    return [
+        each.value
+        for each in named.walk(args)
+        if each.role is named.Role.BASE and isinstance(each.value, str)
+    ]
+
+
+def _commands(args: Mapping[str, Any]) -> Iterator[str | list[str]]:
+    """Yield the commands of a call, texts for a shell or words that no shell reads.
+
+    If no argument is known to be a command, all texts are.
+    """
+    given = [(name, value) for name, value in args.items() if named.is_command(name)]
+    rest = [value for name, value in args.items() if name.casefold() in _WORDS and value]
+    for name, value in given or list(args.items()):
+        if isinstance(value, str) and given and rest:
+            beside = cast("Sequence[Any]", rest[0] if isinstance(rest[0], list) else rest)
+            more = [str(each) for each in beside]
+            yield [value, *more]
+            yield " ".join([value, *more])
+        elif isinstance(value, str):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            words = [str(each) for each in cast("Sequence[Any]", value)]
+            if name.casefold().endswith("s"):
+                yield from words
+            elif len(words) == 3 and _is_shell(words[0]) and words[1] in {"-c", "-lc"}:
+                yield words[2]
+            else:
+                yield words
+        elif value is not None and not isinstance(value, (bool, int, float)):
+            yield "\0"  # in no form that is known

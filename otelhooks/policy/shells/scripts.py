@@ -1,0 +1,55 @@
+"""The few programs for sed, awk and jq that may run: those that only change text.
+
+Each has a form. What is not certain to have the form is refused, such as every `|` in a
+program for awk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+__all__ = ["SCRIPTS"]
+
+_CLASS = r"\[\^?\]?(?:[^\]/|,#:\\\n\[]|\[:[a-z]+:\])*\]"
+
+
+def _sed(mark: str) -> str:
+    """Return the form of one command, with what may delimit its texts."""
+    mark = re.escape(mark)
+    text = rf"(?:[^{mark}\\\n]|\\[^\n])*"
+    pattern = rf"(?:[^{mark}\\\n\[]|\\[^\n]|{_CLASS})*"
+    return rf"s{mark}{pattern}{mark}{text}{mark}[gpIi0-9]*"
+
+
+_PATTERN = rf"/(?:[^/\\\n\[]|\\[^\n]|{_CLASS})*/I?"
+_ADDRESS = rf"(?:[0-9]+|\$|{_PATTERN})"
+_COMMAND = rf"(?:{_ADDRESS}(?:,{_ADDRESS})?!?[ \t]*)?(?:[pdq=]|{'|'.join(map(_sed, '/|,#:'))})"
+_SED = re.compile(rf"[ \t]*{_COMMAND}[ \t]*(?:[;\n][ \t]*{_COMMAND}[ \t]*)*")
+
+_AWK = re.compile(
+    r"[|@]|\\\n|system|getline|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|ARG[VCI]|extension|close|fflush"
+)
+_AWK_COMPARES = re.compile(r"[^\"/{]*")
+_JQ = re.compile(
+    r"env|ENV|load|eval|input_filename|include|import|modulemeta|get_search_list|\bfile|\$__prog"
+)
+
+
+def _is_sed(text: str) -> bool:
+    return _SED.fullmatch(text) is not None
+
+
+def _is_awk(text: str) -> bool:
+    if _AWK.search(text):
+        return False
+    before = _AWK_COMPARES.match(text)
+    return before is not None and ">" not in text[before.end() :]
+
+
+def _is_jq(text: str) -> bool:
+    return _JQ.search(text) is None
+
+
+SCRIPTS: Mapping[str, Callable[[str], bool]] = {"sed": _is_sed, "awk": _is_awk, "jq": _is_jq}
+"""Whether a text is such a program, by kind."""

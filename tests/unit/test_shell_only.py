@@ -1,0 +1,581 @@
+"""`shell_only` and the pack `shell`: what runs, is asked about, or denied, and by how much work."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+import otelhooks
+from otelhooks import policy, types
+from otelhooks.cli.policies import trials
+from otelhooks.cli.policies.subject import Subject
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import drive
+from otelhooks.policy import named, packs, shell
+from otelhooks.policy.files.export import export
+from otelhooks.policy.paths import Folder
+from otelhooks.policy.shells import places, rules
+from otelhooks.policy.shells.judge import nodes
+from otelhooks.policy.shells.places import Places
+from otelhooks.policy.shells.reader import Refused, Simple, parse
+from otelhooks.policy.shells.rules import found_in
+from otelhooks.policy.shells.table import Entry, read_entry, table
+from tests.redcode.__main__ import ORDINARY
+from tests.unit.test_shell_attacks import ws as ws
+
+
+def refuse(_call: types.ToolCall) -> bool:
+    """Answer every question with no."""
+    return False
+
+
+def kind(*texts: Any, tool: str = "bash", call: Any = None, **more: Any) -> str:
+    """Return which kind of rule decides about commands; ``allow`` if none does."""
+    rules = policy.PolicySet(policy.shell_only(["."], **more), channel=True)
+    args = call or {"command": "; ".join(texts)}
+    ruling = drive(rules.evaluate(Call(tool, args)))
+    assert ruling.error is None
+    return "allow" if ruling.rule is None else ruling.rule.id.split(":")[1]
+
+
+class TestPack:
+    def test_all_cases_are_green(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        results = list(trials.run(["shell"]))
+        assert [each.case.name for each in results if each.is_red] == []
+        assert len(results) > 400
+
+    def test_it_is_in_force_by_its_name(self, ws: pathlib.Path, tmp_path: pathlib.Path) -> None:
+        ran: list[str] = []
+
+        @otelhooks.tool
+        def bash(command: str) -> str:
+            ran.append(command)
+            return "done"
+
+        otelhooks.instrument(
+            policies="shell",
+            frameworks=(),
+            store=tmp_path / "store.db",
+            approvals=refuse,
+        )
+        try:
+            assert bash("git status") == "done"
+            with pytest.raises(otelhooks.errors.Denied, match="uses the network"):
+                bash("curl https://example.com")
+            with pytest.raises(otelhooks.errors.Denied, match="outside the workspace"):
+                bash("cat out/secret")
+        finally:
+            otelhooks.uninstrument()
+        assert ran == ["git status"]
+
+    def test_a_file_is_what_python_says(self, tmp_path: pathlib.Path) -> None:
+        file = tmp_path / "own.yaml"
+        text = f"version: 1\npolicies:\n  - shell_only: [{tmp_path}]\n    programs: [terraform]\n"
+        file.write_text(text + "    runs: ask\n")
+        rules = Subject.open([file]).dry_run().rules
+        wanted = policy.shell_only([tmp_path], ["terraform"], "ask")
+        assert [rule.policy for rule in rules.rules] == wanted
+
+    @pytest.mark.parametrize(
+        ("given", "written"),
+        [
+            ({}, {}),
+            ({"programs": ["mytool"]}, {"programs": "mytool"}),
+            ({"runs": "deny"}, {"runs": "deny"}),
+        ],
+        ids=str,
+    )
+    def test_it_can_be_exported(
+        self, tmp_path: pathlib.Path, given: dict[str, Any], written: dict[str, Any]
+    ) -> None:
+        rules = policy.PolicySet(policy.shell_only([tmp_path], **given), channel=True)
+        (entry,) = yaml.safe_load(export(rules))["policies"]
+        assert entry == {"shell_only": str(tmp_path)} | written
+
+    def test_a_part_of_it_cannot_be_exported(self, tmp_path: pathlib.Path) -> None:
+        rules = policy.PolicySet(policy.shell_only([tmp_path])[1:], channel=True)
+        with pytest.raises(ConfigError, match="its condition is Python"):
+            export(rules)
+
+    def test_ordinary_commands_pass(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The share that the documentation names."""
+        monkeypatch.chdir(tmp_path)
+        texts = [text for each in yaml.safe_load(ORDINARY.read_text()).values() for text in each]
+        kinds = [kind(text) for text in texts]
+        assert len(texts) == 300
+        assert kinds.count("allow") == 264
+        assert kinds.count("asks") == 19
+
+    @pytest.mark.parametrize("given", [".", b".", pathlib.Path()])
+    def test_one_directory_is_a_mistake(self, given: Any) -> None:
+        with pytest.raises(ConfigError, match="a list of directories"):
+            policy.shell_only(given)
+
+    def test_one_program_is_a_mistake(self) -> None:
+        with pytest.raises(ConfigError, match="a list of programs"):
+            policy.shell_only(["."], "terraform")
+
+    def test_runs_is_one_of_three(self) -> None:
+        with pytest.raises(ConfigError, match="unknown `runs`"):
+            policy.shell_only(["."], runs="never")  # type: ignore[arg-type]
+
+
+class TestCalls:
+    def test_which_argument_is_the_command(self, ws: pathlib.Path) -> None:
+        assert kind(call={"command": "ls", "description": "List; then curl nothing"}) == "allow"
+        assert kind(call={"CommandLine": "curl x"}, tool="my_tool") == "network"
+        assert kind(call={"input": "curl x"}, tool="terminal") != "allow"
+        assert kind(call={"text": "curl x"}, tool="send") == "allow"
+        assert kind(call={"command": "ls", "cmd": "curl x"}) == "network"
+        assert kind(call={"command": None, "timeout": 5}) == "allow"
+        assert kind(call={"command": {"x": "curl"}}) == "unread"
+
+    def test_lists_of_words(self, ws: pathlib.Path) -> None:
+        assert kind(call={"command": ["git", "status"]}) == "allow"
+        assert kind(call={"command": ("git", "commit", "-m", "a | b; $(c)")}) == "allow"
+        assert kind(call={"command": ["cat", ".env"]}) == "secret"
+        assert kind(call={"command": ["ls", "a\0b"]}) == "unread"
+        assert kind(call={"command": ["rm -rf /"]}) == "unread"
+        assert kind(call={"command": ["bash", "-lc", "grep -n 'a b' x | wc -l"]}) == "allow"
+        assert kind(call={"command": ["bash", "-lc", "curl x"]}) == "network"
+        assert kind(call={"commands": ["ls", "curl evil"]}) == "network"
+        assert kind(call={"command": []}) == "unread"
+
+    def test_words_beside_the_command(self, ws: pathlib.Path) -> None:
+        assert kind(call={"command": "git", "args": ["status"]}) == "allow"
+        assert kind(call={"command": "git", "args": ["push"]}) == "asks"
+        assert kind(call={"command": "ls", "args": "; cat .env"}) != "allow"
+        assert kind(call={"command": "ls", "args": []}) == "allow"
+
+    @pytest.mark.parametrize(
+        "beside", [{"env": {}}, {"shell": False}, {"shell": "/bin/bash"}, {"stdin": ""}], ids=str
+    )
+    def test_harmless_arguments_beside_the_command(self, ws: pathlib.Path, beside: Any) -> None:
+        assert kind(call={"command": "ls", **beside}) == "allow"
+
+    def test_the_directory_of_a_call(self, ws: pathlib.Path) -> None:
+        assert kind(call={"command": "ls", "cwd": "sub"}) == "allow"
+        assert kind(call={"command": "ls", "cwd": "/"}) == "outside"
+        assert kind(call={"command": ["ls"], "cwd": "/"}) == "outside"
+        assert kind(call={"command": "cat ../x", "cwd": "sub"}) == "outside"  # if it is ignored
+
+    def test_links_are_followed(self, ws: pathlib.Path) -> None:
+        (ws / "loop").symlink_to(ws / "loop")
+        assert kind("cat out/secret") == "outside"
+        assert kind("cat plain") == "secret"
+        assert kind("cat loop/x") == "outside"
+        assert kind("cp x hooks/pre-commit") == "outside"
+        assert kind("cd out && ls") == "outside"
+        assert kind("rm -rf ../ws") == "outside"
+
+    def test_a_link_that_is_entered_and_left(self, ws: pathlib.Path) -> None:
+        (ws / "sub" / "deep").mkdir()
+        (ws / "link").symlink_to(ws / "sub" / "deep")
+        assert kind("cd link && cd .. && cat out/x") == "outside"  # as a shell reads it
+        (ws / "sub" / "out2").symlink_to(ws.parent)
+        assert kind("cd link && cd .. && cat out2/x") == "outside"  # as the system reads it
+
+    def test_more_programs(self, ws: pathlib.Path) -> None:
+        assert kind("mytool x") == "program"
+        assert kind("mytool x", programs=["mytool"]) == "allow"
+        for text in ("/etc/x", "--x=/etc/x", "-o/etc/x", "x:/etc", "@/etc/x", ".env", "-c=../x"):
+            assert kind(f"mytool {text}", programs=["mytool"]) != "allow"
+        for text in ("--x=a/b", "-c=a/b", "a:b", "-", "--flag", "'{\"a\": 1}'", "'a b'"):
+            assert kind(f"mytool {text}", programs=["mytool"]) == "allow"
+        assert kind("mytool s*", programs=["mytool"]) == "program"
+        assert kind('mytool "$x"', programs=["mytool"]) != "allow"
+
+    def test_programs_that_run_the_workspace(self, ws: pathlib.Path) -> None:
+        for text in ("make", "pytest -q", "./x", "python x.py", "npm test", "git commit -m x"):
+            assert kind(text) == "allow"
+            assert kind(text, runs="ask") == "runs"
+            assert kind(text, runs="deny") == "runs"
+        assert kind("git status", runs="deny") == "allow"
+
+    def test_what_a_script_of_the_project_does_is_not_seen(self, ws: pathlib.Path) -> None:
+        assert kind("echo 'import socket' > x.py", "python x.py", "make") == "allow"
+
+    def test_a_rule_says_what_it_looks_for(self) -> None:
+        rule = policy.shell_only(["."])[0]
+        assert str(rule.when) == "a command has a problem of the kind `unread`"
+
+    def test_what_breaks_the_judge_is_denied(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(rules.Judge, "text", None)
+        assert kind("ls") == "unread"
+
+    def test_the_rules_of_one_call_share_what_was_found(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found: list[object] = []
+
+        def counted(*given: Any) -> list[tuple[str, str]]:
+            found.append(given)
+            return found_in(*given)
+
+        monkeypatch.setattr(rules, "found_in", counted)
+        assert kind("ls") == "allow"
+        assert len(found) == 1
+
+
+def allowed(text: str) -> bool:
+    """Return whether a command simply runs."""
+    return kind(text) == "allow"
+
+
+class TestCommands:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "git commit -m \"$(cat <<'E'\na | b\nE\n)\"",
+            'for d in s*/; do (cd "$d" && ls); done',
+            "for f in a.py b.py; do cat $f; done",
+            'for f in s*; do cat "$f"; done',
+            'for f in $(ls); do echo "$f"; done',
+            'x=$(ls | wc -l); echo "$x" $x',
+            'while read -r l; do echo "$l"; done < list',
+            "find sub -name '*.py' -exec grep -n x {} +",
+            "find . -name x -exec ls -l {} \\;",
+            "find sub -type f -print0 | xargs -0 wc -l",
+            "tar czf x.tgz sub",
+            "tar -tf x.tgz",
+            "env CI=1 PYTHONPATH=src pytest",
+            "bash -c 'ls | head'",
+            "bash x.sh a",
+            "export CI=1",
+            "git add sub",
+            "git checkout main && git merge feature",
+            "git diff main -- sub",
+            "git rm --cached .env",
+            "cat -- *.py",
+            "cat s*",
+            "echo * $?",
+            "head -20 x",
+            "sed -e 1d -e 's|a|b|g' x",
+            "sed -n '/[[:space:]]x/,$p;3q' x",
+            "make -j8 V=1",
+            "source .venv/bin/activate",
+            '[ -f x ] && [ ! -d y ] && [ 1 = "$?" ]',
+            "test a != b",
+            "ls > /dev/null 2>&1",
+            "cd sub && cat x || ls",
+            "cd sub; cat x",
+            "if cd sub; then ls; else pwd; fi",
+            "{ cd sub && ls; } > log",
+            "! grep -q x y",
+            "(ls)",
+            "ls &",
+            "ls # comment",
+            "diff <(sort a) <(sort b)",
+            "python -m coverage run -m pytest",
+            "npx eslint 'sub/*.{js,ts}' .",
+            "gcc -Isub -DX=1 -c a.c",
+            "go run ./cmd x",
+            "pip install -e '.[dev]' .",
+            "./gradlew test --tests 'A*'",
+            "sub/../sub/x",
+            "cargo test parse -- --nocapture",
+        ],
+    )
+    def test_what_runs(self, ws: pathlib.Path, text: str) -> None:
+        assert allowed(text)
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            ("env CI=1", "secret"),
+            ("time cd sub", "program"),
+            ("timeout 5 cd sub", "program"),
+            ("time " * 9 + "ls", "unread"),
+            ("ls; " * 2_001, "unread"),
+            ("npx eslint '../*.js'", "outside"),
+            ("test 'a[0]'", "program"),
+            ("head -n x/y z", "program"),
+            ("ls --color=*", "program"),
+            ('grep x y -e "$(ls)"', "outside"),
+            ("find sub -exec cat {}/../x \\;", "program"),
+        ],
+    )
+    def test_what_is_denied(self, ws: pathlib.Path, text: str, found: str) -> None:
+        assert kind(text) == found
+
+    def test_a_directory_with_secrets_is_not_searched(self, ws: pathlib.Path) -> None:
+        for text in ("grep -r x .", "grep -rn x", "cp -r . ../ws/y", "tar cf x .", "zip -r x ."):
+            assert kind(text) in {"secret", "outside"}
+        (ws / ".env").unlink()
+        assert allowed("grep -rn x")
+        (ws / "sub" / ".env.local").write_text("")
+        assert kind("grep -rn x sub") == "secret"
+        assert kind("find . -exec cat {} +") == "outside"  # `out`
+        assert allowed("rg x sub")
+        assert kind("rg -g '*' x sub") == "secret"
+        (ws / "sub" / "server.pem").write_text("")
+        assert kind("rg x sub") == "secret"
+
+    def test_what_git_ignores_is_not_added(self, ws: pathlib.Path) -> None:
+        assert kind("git add .") == "secret"
+        assert kind("git add '*.py'") == "secret"
+        (ws / ".gitignore").write_text("# secrets\n.env\n")
+        assert allowed("git add -A")
+        assert allowed("git add '*.py'")
+        (ws / ".gitignore").write_text(".env\n!.env\n")
+        assert kind("git add .") == "secret"
+
+    def test_a_pattern_is_looked_up(self, ws: pathlib.Path) -> None:
+        (ws / "id_rsa").write_text("")
+        assert kind("cat id_*") == "secret"
+        assert kind("cat */../x") == "outside"
+        assert kind("cat s*/.e*") == "outside"
+        assert kind("cat s*/.env") == "secret"
+        assert kind("cat o*/x") == "outside"
+        assert kind("ls /e*") == "outside"
+        assert kind("rm -rf o*") == "outside"
+        assert allowed("rm -rf s*")
+        assert allowed("cat x?/y")
+
+    def test_too_many_files_are_asked_about(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(places, "MOST_FILES", 4)
+        assert kind("grep -r x sub") == "allow"
+        assert kind("ls ./*") == "asks"
+
+    def test_paths_that_cannot_be_looked_at(self, ws: pathlib.Path) -> None:
+        for use, path in (("read", "x" * 300), ("look", "~"), ("read", "a:b")):
+            with pytest.raises(Refused):
+                Places(str(ws), (Folder.of(ws),)).check(use, path, "")
+
+
+class TestReader:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "ls )",
+            "!(ls)",
+            "{(ls); }",
+            "ls;\\\n ls",
+            "cat <<'E'F\nE",
+            "(ls",
+            "(ls; )x",
+            "ls ;; ls",
+            "ls; ;",
+            "ls & ls",
+            "(ls &)",
+            "ls | | ls",
+            "ls &&",
+            "()",
+            "{ ls;",
+            "{ }",
+            "if ls; then ls",
+            "if ls; fi",
+            "if; then ls; fi",
+            "then ls",
+            "for in x; do ls; done",
+            "for 1 in x; do ls; done",
+            "for x; do ls; done",
+            "for x in a; ls",
+            "while ls; done",
+            "ls <",
+            "ls < ; ls",
+            "ls 'a",
+            'ls "a',
+            "ls $(ls",
+            "ls $(ls # x\n)",
+            "ls $(ls &)",
+            "ls \\",
+            "ls a\\\nb",
+            "ls \\\n# x",
+            "ls \\\n\\\n",
+            'ls "a\\\nb"',
+            "ls \\\u00e9",
+            "cat <<E\nx",
+            "cat <<E\nx\nEE\nE",
+            "cat <<E",
+            "cat << 'a b'\na b",
+            "cat <<E'F'\nEF",
+            "cat <<E\n`ls`\nE",
+            "cat <<E\na\\\nb\nE",
+            "cat <<E 'a\nb'\nE",
+            'cat <<E "a\nb"\nE',
+            "cat <<E $(ls\n)\nE",
+            "$(cat <<E)\nE",
+            "ls a<(ls)",
+            "ls <(ls)b",
+            "ls <((ls))",
+            "echo $x[1]",
+            'echo "$x:h"',
+            "echo #\\\n; ls 'a",
+            "( " * 30 + "ls" + " )" * 30,
+            "x" * 100_001,
+        ],
+    )
+    def test_what_is_not_certain_is_refused(self, text: str) -> None:
+        with pytest.raises(Refused) as refused:
+            parse(text)
+        assert refused.value.kind == "unread"
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", []),
+            ("# only a comment", []),
+            ("ls -l # x", [["ls", "-l"]]),
+            ('a \'b c\' d\\ e "f\\"g\\h"', [["a", "b c", "d e", 'f"g\\h']]),
+            ("a b#c {} [ ] = a=b ! %1", [["a", "b#c", "{}", "[", "]", "=", "a=b", "!", "%1"]]),
+            ("a \\\n b", [["a", "b"]]),
+            ("a |\n\n b && c", [["a"], ["b"], ["c"]]),
+            ("if a; then b; elif c; then d; else e; fi", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+            ("x=$(a) b", [["b"], ["a"]]),
+            ("{ a; b\n}", [["a"], ["b"]]),
+            ("cat <<A <<-'B'\n$(x) $ \"q\" \\$y !z\nA\n\t$(no)\n\tB\nls", [["cat"], ["x"], ["ls"]]),
+            ('a "$(b "c d")" "e!" "$"', [["a", "", "e!", "$"], ["b", "c d"]]),
+            ("a '' \"\" $", [["a", "", "", "$"]]),
+        ],
+    )
+    def test_words(self, text: str, words: list[list[str]]) -> None:
+        simple = [each for each in nodes(parse(text)) if isinstance(each, Simple)]
+        found = [["".join(part.text for part in word) for word in each.words] for each in simple]
+        assert found == words
+
+    def test_what_runs_is_also_seen_by_the_reader_that_sees_more(self) -> None:
+        """Two readers, written apart: no program that this one lets run is missed by that one."""
+        for text in [t for each in yaml.safe_load(ORDINARY.read_text()).values() for t in each]:
+            seen = {word for command in shell.commands(text) for word in command}
+            try:
+                simple = [each for each in nodes(parse(text)) if isinstance(each, Simple)]
+            except Refused:
+                continue
+            names = {"".join(p.text for p in each.words[0]) for each in simple if each.words}
+            assert names <= seen
+
+
+class TestTable:
+    def test_every_kind_is_known(self, ws: pathlib.Path) -> None:
+        judge = rules.Judge(Places(str(ws), ()))
+        known = {*judge.kinds, *table().forms, "command", "module", "text", "ask"}
+        for name, entry in _entries(table().programs):
+            kinds = {kind for kind, _ in entry.operands} | {v.kind for v in entry.values.values()}
+            assert kinds - known == set(), name
+            assert entry.style in {"getopt", "word"}
+            assert all(option.startswith("-") for option in entry.flags | set(entry.values)), name
+        assert set(table().variables.values()) <= known
+
+    def test_options_that_are_dropped_or_change_something_exist(self) -> None:
+        for name, entry in _entries(table().programs):
+            named_options = entry.unless | entry.trees | entry.edits | entry.moves - {"*"}
+            assert named_options <= entry.flags | set(entry.values), name
+
+    def test_harmless_programs_have_no_option_that_writes(self) -> None:
+        for _, entry in _entries(table().programs):
+            if entry.harmless:
+                assert {value.kind for value in entry.values.values()} <= {
+                    "number",
+                    "text",
+                    "word",
+                    "color",
+                    "format",
+                }
+
+    def test_a_value_that_is_not_understood(self) -> None:
+        with pytest.raises(ConfigError, match="is not an option with a value"):
+            read_entry({"values": "-x"})
+
+
+def _entries(given: Any, name: str = "") -> list[tuple[str, Entry]]:
+    found = []
+    for each, entry in given.items():
+        found += [(f"{name} {each}", entry), *_entries(entry.subcommands, f"{name} {each}")]
+    return found
+
+
+def steps(text: str, ws: pathlib.Path) -> int:
+    """Return how many functions judge a text."""
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        found_in({"command": text}, os.fspath(ws), (Folder.of(ws),))
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+LONG = {
+    "one word": "x",
+    "one name of lower case": "do",
+    "words": "a ",
+    "commands": "a;",
+    "assignments": "a=b;",
+    "one assignment": "a=",
+    "pipes": "a|",
+    "and": "a&&",
+    "parentheses": "(",
+    "substitutions": "$(",
+    "double quotes": '"$(',
+    "pairs of quotes": "''",
+    "escapes": "\\a",
+    "dollars": "${a}",
+    "blanks": " ",
+    "lines": "\n",
+    "joined lines": " \\\n",
+    "comments": "#\n",
+    "here-documents": "<<E ",
+    "patterns": "*a",
+    "loops": "for a in b; do ",
+    "redirections": " >a",
+    "conditions": "if a; then ",
+    "braces": "{ ",
+    "semicolons of sed": "sed 's/a/b/;p' x;",
+    "folders": "cd a;",
+}
+
+
+class TestTime:
+    @pytest.mark.parametrize("name", LONG)
+    def test_the_steps_grow_no_faster_than_the_text(self, ws: pathlib.Path, name: str) -> None:
+        found_in({"command": "ls"}, os.fspath(ws), (Folder.of(ws),))  # the table is read once
+        some, many = (steps(LONG[name] * (size // len(LONG[name])), ws) for size in (3_000, 30_000))
+        assert many < 14 * some + 1_000
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "sed '" + " " * 50_000 + "w x' f",
+            "sed '" + "p;" * 25_000 + "w x' f",
+            "sed 's/" + "[" * 50_000 + "' f",
+            "awk '" + "a" * 50_000 + ">' f",
+            "printf '" + "%1" * 25_000 + "'",
+            "cat " + "a" * 50_000,
+            "cat " + "a/" * 2_000,
+            "cat " + "*a" * 100 + "b",
+            "cat " + "../" * 2_000,
+            "cat " + " ".join(f"f{i}" for i in range(9_000)),
+            "for a in 1 2; do " * 15 + "ls; " + "done; " * 15,
+            "bash -c 'bash -c \"bash -c ls\"'",
+        ],
+        ids=lambda text: text[:20],
+    )
+    def test_a_text_of_any_form_is_judged_in_few_steps(self, ws: pathlib.Path, text: str) -> None:
+        assert steps(text, ws) < 3_000_000
+
+
+def test_names_of_command_arguments() -> None:
+    assert named.is_command("CommandLine")
+    assert not named.is_command("description")
+    assert packs.folder("shell") is not None
