@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs site types demo configs minimal lint
-TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills demo-console
+TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills demo-console
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -94,6 +94,7 @@ prove: ## `doctor --prove` with the frameworks of the demo, and with all that ca
 bench: ## each budget beside its figure
 bench-adapters: ## what each newer adapter adds, beside what others trace its framework with
 bench-collector: ## what a span costs in each collector configuration, beside a bare collector
+redcode: ## what the pack `shell` says to RedCode's scripts and to ours: `make redcode REDCODE=/path`
 dojo: ## AgentDojo replayed without a model: attacks, tasks and questions under policy files
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 mutants: ## whether tests notice small changes to the code that decides and records
@@ -102,6 +103,9 @@ kills: ## kill -9 of the console and of waiting programs 200 times, at random po
 demo-console: ## an agent and the console, watched and answered in Chromium, with pictures of each step
 pictures: ## draw the pictures of README and docs from real runs, where those show something new
 locks: ## resolve every file in tests/locks anew
+
+# What follows the name of a session.
+WORDS_redcode := -- "$(REDCODE)"
 
 # A session has the name of its target but for these.
 SESSION_types := typing
@@ -116,7 +120,7 @@ SESSION_otel-oldest := otel_oldest
 SESSION_pythons := unit
 
 $(TARGETS): setup
-	@$(NOX) $(or $(SESSION_$@),$@)
+	@$(NOX) $(or $(SESSION_$@),$@) $(WORDS_$@)
 
 stack: setup ## collector, Jaeger, Prometheus, Alertmanager, built from source, until Ctrl-C
 	@exec .venv/bin/python -m tests.e2e.stack

@@ -577,6 +577,12 @@ def pictures(session: nox.Session) -> None:
 
 
 @nox.session
+def redcode(session: nox.Session) -> None:
+    """What the pack `shell` says to RedCode's scripts, in a folder that is given, and to ours."""
+    session.run(sys.executable, "-m", "tests.redcode", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Print each budget beside its figure, all measured in this run."""
     session.run(environment(session, "bench"), "-m", "tests.bench", *session.posargs)
