@@ -162,8 +162,6 @@ class Policies(NamedTuple):
         rules = self.rules
         if self.only_files_monitor(config):
             rules = tuple(dataclasses.replace(rule, mode=rule.mode or "enforce") for rule in rules)
-        if not config.approvals:
-            _refuse_rules(rules, mode)
         return PolicySet(
             rules,
             mcp_servers=config.mcp_servers or (),
@@ -218,17 +216,6 @@ def _refuse_questions(files: Loaded, mode: str) -> None:
             f"{what} asks, but there is no approval channel",
             hint=_HINT,
         )
-
-
-def _refuse_rules(rules: Iterable[Policy], mode: str) -> None:
-    """Refuse rules made in code that ask when neither they nor the program name an approver."""
-    for rule in rules:
-        asks = rule.decision is Decision.ASK_USER and rule.ask_user is None
-        if asks and (rule.mode or mode) == "enforce":
-            raise ConfigError(
-                f"rule `{rule.label}` asks, but has no handler, and there is no approval channel",
-                hint=_HINT,
-            )
 
 
 def refuse_unanswered(found: Iterable[Registration], *, monitor: bool) -> None:

@@ -93,7 +93,7 @@ class TestTwice:
         handle = governed(policies=rules)
         for given, words in {
             "mode": "replace=True does not change `mode`",
-            "policies": "asks, but has no handler",
+            "policies": "missing an ask_user handler",
         }.items():
             wrong: Any = {"mode": "monitor", "policies": [policy.ask_user("t")]}[given]
             with pytest.raises(ConfigError, match=words):
@@ -186,7 +186,7 @@ class TestBadInput:
             assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
 
     def test_an_ask_without_anybody_to_ask(self, governed: Any) -> None:
-        with pytest.raises(ConfigError, match="asks, but has no handler"):
+        with pytest.raises(ConfigError, match="missing an ask_user handler"):
             governed(policies=[policy.ask_user("t")])
 
     def test_what_fails_half_way_leaves_nothing_behind(
