@@ -102,7 +102,8 @@ class Labels:
         if not self._is_read:
             if self.keeper is not None:
                 self._is_known, kept = self.keeper.open()
-                self.origins |= dict.fromkeys(kept, _UNSEEN)
+                for label in kept:  # not one that another thread has added meanwhile
+                    self.origins.setdefault(label, _UNSEEN)
                 self._own |= kept
             self._is_read = True
             self._doubt()

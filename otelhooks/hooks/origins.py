@@ -38,10 +38,12 @@ class Origins:
 
     def come(self, source: object, parts: Parts | None) -> None:
         """Take the result of a source; None if it cannot be read."""
-        if parts is None or len(self._parts) + len(parts) > MOST_PARTS:
+        if parts is None:
             self.doubt()
         elif not self.is_unsure:
             self._parts |= parts
+            if len(self._parts) > MOST_PARTS:
+                self.doubt()
         self.leave(source)
 
     def leave(self, source: object) -> None:

@@ -154,7 +154,7 @@ class Execution(Traced):
             if self.hooks.has_events and not self.seat.is_behind:
                 yield from self._tell_decision()
             if refusal is not None:
-                self.status = "denied"
+                self.status, came = "denied", frozenset()
                 if verdict is not None and verdict.allowed:
                     record_unrun(self.rt, self.op, verdict)
                 return self.seat.denied(self.call, refusal)
@@ -439,7 +439,9 @@ class Execution(Traced):
 
     def _came(self, raw: Any) -> Parts | None:
         """Return what is remembered of the outcome as the model reads it; None if it is unknown."""
-        if self.status in _UNREAD or not self.rt.traces(around(self.context)[1]):
+        if self.status == "denied":
+            return frozenset()  # it says what a rule says
+        if self.status == "paused" or not self.rt.traces(around(self.context)[1]):
             return None
         from otelhooks.policy.origins import outcome  # which few programs need
 
@@ -484,7 +486,6 @@ def _failure(data: types.ToolResult, verdict: Verdict) -> tuple[types.ToolResult
     return data, data.error or ""
 
 
-_UNREAD = frozenset(("denied", "paused"))
 _SUCCESSES = frozenset(("ok", "denied", "paused", "withheld"))
 
 

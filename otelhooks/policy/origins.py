@@ -5,13 +5,15 @@ The hash is Python's own, whose key is a new one in each process. A value came f
 its words do, and all its pairs; besides
 
 - a word of it with one of ``@ . / : \`` in it does: an address, a URL, a path;
-- the host of a URL does, without what is before its last two names;
+- the host of a URL or a name with dots does, without what is before the name that was registered;
 - an IBAN does, whatever its blanks;
-- a number does, as number or as text: `100`, `100.00`, `1,000` and `1.000` may be any of these.
+- a number does, as number or as text, with a currency or unit beside it: `100`, `100.00`, `1,000`,
+  `1 000` and `1.000` may be any of these. In a result, each part of `17,250,300` is one too.
 
-Normal form: as in `otelhooks.policy.spoken`, but characters that cannot be seen are left out of
-both sides, or are blanks. Escapes of JSON are what they stand for, or themselves. A word is a run
-of letters and digits; in scripts without blanks, it is one letter.
+Normal form: characters that cannot be seen are left out of both sides, or are blanks; then NFKC
+and case folding. Escapes of JSON are what they stand for, or themselves, also in JSON within JSON.
+A word is a run of letters and digits; in scripts without blanks, it is one letter. A long run
+without blanks and points, such as a picture in base64, is one word as a whole.
 
 Decision code: in doubt a value came from there, so that a rule which denies such values denies.
 """
@@ -35,21 +37,42 @@ if TYPE_CHECKING:
 
 __all__ = ["Known", "came_from", "outcome"]
 
-MOST_CHARACTERS = 1_000_000
-"""Most characters of a result that are read; of a longer one, everything counts."""
+MOST_CHARACTERS = 300_000
+"""Most characters of a result, or a value, that are read; of a longer one, everything counts."""
 
 _MOST_VALUES = 10_000
 """Most values of a call that are looked at; a call with more of them is in doubt."""
 
 _WORD = re.compile(r"[^\W_\u0e00-\U0010ffff]+|[^\W_]")
-_NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
+_SHORTEST_BLOB = 256
+_BLOB = re.compile(rf"[a-z0-9+/_=-]{{{_SHORTEST_BLOB},}}")
+_NUMBER = r"\.?[0-9]+(?:[.,][0-9]+)*"
+_GROUPS = r"[0-9]{1,3}(?:[ '\u2019][0-9]{3})+(?:[.,][0-9]+)?"
+_BETWEEN_GROUPS = re.compile("[ '\u2019]")
+_BEFORE, _AFTER = r"(?<![^\W_])[a-z]{0,3}", r"[a-z]{0,3}(?![^\W_])"
+_NUMBERS = re.compile(f"{_BEFORE}({_NUMBER}){_AFTER}")
+_GROUPED = re.compile(f"{_BEFORE}({_GROUPS}){_AFTER}")
+_AMOUNT = re.compile(rf"[\W_]*[a-z]{{0,3}}[^\w.]*({_GROUPS}|{_NUMBER})[\W_]*[a-z]{{0,3}}[\W_]*")
+_LONGEST_AMOUNT = 100
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_IBAN = re.compile(r"(?<![a-z0-9])(?=([a-z]{2}[0-9]{2}(?:[ -]?[a-z0-9]){11,30}))")
-_APART = re.compile(r"[\s,;\"'`<>()\[\]{}|]+")
+_MOST_ESCAPED = 4
+_BETWEEN_BLOCKS = r"[\s\u2010-\u2015-]"
+_IN_IBAN = re.compile(_BETWEEN_BLOCKS)
+_IBAN = re.compile(
+    rf"(?<![a-z0-9])(?=([a-z]{{2}}[0-9]{{2}}(?:{_BETWEEN_BLOCKS}{{0,2}}[a-z0-9]){{11,30}}))"
+)
+_TOKEN = re.compile(r"[\w.@/\\:+~%-]+")
+_ASCII_TOKEN = re.compile(r"[a-z0-9_.@/\\:+~%-]+")
+_BETWEEN_PIECES = re.compile(":")
+_BETWEEN_ADDRESSES = re.compile(r"[:/\\]")
 _JOINED = re.compile(r"[^\W_][@./:\\]+[^\W_]")
-_SCHEME = re.compile(r"[a-z][a-z0-9+-]*:")
-_END_OF_HOST = re.compile(r"[/?#\\]")
-_IN_QUERY = re.compile(r"[?&=#]")
+_HOST = re.compile(r"(?<![/\\])[/\\]{2,}([\w.@:+~%-]+)")
+_ASCII_HOST = re.compile(r"(?<![/\\])[/\\]{2,}([a-z0-9_.@:+~%-]+)")
+_REGISTRIES = frozenset(
+    "ac co com edu gob go gov id ltd me mil ne net nhs nic nom or org plc sch".split()
+)
+"""Second to last names of hosts, such as in `co.uk`, below which others register theirs."""
+_MANY_MARKS = re.compile(rb"[^\0]{31,}")
 
 
 class Known(Protocol):
@@ -119,7 +142,11 @@ def _ways(value: Any) -> Iterator[Parts]:
     """Yield sets of parts; the value came from results that have all of one."""
     kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
-        for text in _forms(value):
+        try:
+            forms = _forms(value)
+        except ValueError:  # it is too long
+            forms = ("",)
+        for text in forms:
             yield from _ways_of_text(text)
     elif kind is int or (kind is float and math.isfinite(value)):
         yield {_of_number(_digits(value))}
@@ -129,37 +156,32 @@ def _ways(value: Any) -> Iterator[Parts]:
 
 def _ways_of_text(text: str) -> Iterator[Parts]:
     yield _chain(text)
-    number = text.strip(" +-")
-    if _NUMBER.fullmatch(number):
-        for reading in _readings(number):
+    amount = _AMOUNT.fullmatch(text) if len(text) <= _LONGEST_AMOUNT else None
+    if amount is not None:
+        for reading in _readings(_BETWEEN_GROUPS.sub("", amount[1])):
             yield {reading}
     for iban in _ibans(text):
         yield {iban}
-    for word in _APART.split(text):
-        for piece in {word, *_IN_QUERY.split(word)}:
+    for host in _HOST.findall(text) + _ASCII_HOST.findall(text):
+        yield from _ways_of_host(host.rpartition("@")[2].partition(":")[0])
+    for token in {*_TOKEN.findall(text), *_ASCII_TOKEN.findall(text)}:
+        is_address = "@" in token
+        between = _BETWEEN_ADDRESSES if is_address else _BETWEEN_PIECES
+        for piece in {token, *between.split(token)}:
             if _JOINED.search(piece):
                 yield _chain(piece)
-                yield from _ways_of_host(piece)
+                host = re.split(r"[/\\]", piece, maxsplit=1)[0]
+                if "." in host and not is_address:
+                    yield from _ways_of_host(host)
 
 
-def _ways_of_host(word: str) -> Iterator[Parts]:
-    """Yield the host of a URL, and the address of a mail that has more with it."""
-    rest = word
-    if scheme := _SCHEME.match(word):
-        rest = word[scheme.end() :]
-    is_url = rest.startswith(("//", "\\\\"))
-    host = _END_OF_HOST.split(rest.lstrip("/\\") if is_url else rest, maxsplit=1)[0]
-    if is_url:
-        names = host.rpartition("@")[2].partition(":")[0].strip(".").split(".")
-        if not names[-1].isdigit():  # else an address of numbers
-            is_short = len(names[-1]) == 2 and len(names[-2:][0]) <= 3  # such as co.uk
-            names = names[-3:] if is_short else names[-2:]
-        host = ".".join(names)
-    else:
-        host = host.partition(":")[0]
-        if not _JOINED.search(host):
-            return
-    if parts := _chain(host):
+def _ways_of_host(host: str) -> Iterator[Parts]:
+    """Yield the name that was registered, for a host that may have more names before it."""
+    names = host.strip(".").split(".")
+    if not names[-1].isdigit():  # else it is an address of numbers
+        is_below_registry = len(names[-1]) == 2 and len(names) > 2 and names[-2] in _REGISTRIES
+        names = names[-3:] if is_below_registry else names[-2:]
+    if parts := _chain(".".join(names)):
         yield parts
 
 
@@ -175,31 +197,30 @@ def outcome(result: Any, error: BaseException | None = None) -> Parts | None:
     """
     from otelhooks.policy.plain_values import plain  # loads pydantic, which few starts need
 
+    parts: set[int] = set()
+    left = MOST_CHARACTERS
     try:
-        texts = list(_texts(plain(result)))
-        for each in () if error is None else _causes(error):
-            texts += (str(each), repr(each))
+        texts = _texts(plain(result))
+        for text in texts if error is None else itertools.chain(texts, _said(error)):
+            left -= len(text)
+            if left < 0:
+                return None
+            for form in _forms(text):
+                parts |= _chain(form)
+                parts |= _numbers(form)
+                parts |= _ibans(form)
     except Exception:  # code of values and exceptions may raise anything
         return None
-    pieces = cast("list[Any]", result) if type(result) is list else ()
-    if pieces and all(type(each) is str for each in pieces):
-        texts.append("".join(pieces))  # a stream
-    if sum(map(len, texts)) > MOST_CHARACTERS:
-        return None
-    parts: set[int] = set()
-    for text in texts:
-        for form in _forms(text):
-            parts |= _chain(form)
-            parts.update(*map(_readings, set(_NUMBER.findall(form))))
-            parts.update(_ibans(form))
     return parts
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and those that a traceback shows with it."""
+def _said(error: BaseException) -> Iterator[str]:
+    """Yield the texts of an exception and of those that a traceback shows with it."""
     found: list[BaseException] = [error]
     for each in found:  # it grows
-        yield each
+        yield str(each)
+        yield repr(each)
+        yield from map(str, getattr(each, "__notes__", ()))
         inner: Any = getattr(each, "exceptions", ())
         for one in (each.__cause__, each.__context__, *inner):
             if isinstance(one, BaseException) and not any(one is other for other in found):
@@ -215,22 +236,45 @@ def _texts(value: Any) -> Iterator[str]:
             stack += one
             stack += one.values()
         elif isinstance(one, list):
-            stack += one
+            items = cast("list[Any]", one)
+            stack += items
+            pieces = [_piece(item) for item in items]
+            if len(pieces) > 1 and all(pieces):  # a stream, or blocks of content
+                yield "".join(pieces)
         elif isinstance(one, str):
             yield one
         elif not isinstance(one, bool) and one is not None:
             yield _digits(one)
 
 
+def _piece(item: Any) -> str:
+    """Return the text that an item of a list is or has; empty if it has none."""
+    text = cast("dict[str, Any]", item).get("text") if isinstance(item, dict) else item
+    return text if isinstance(text, str) else ""
+
+
 # -- parts ----------------------------------------------------------------------------------------
 
 
 def _forms(text: str) -> Iterable[str]:
-    """Return the normal forms of a text."""
-    forms = {text}
-    if "\\" in text:
-        forms.add(_ESCAPE.sub(_escaped, text))
-    return {_folded(form, filler) for form in forms for filler in ("", " ")}
+    """Return the normal forms of a text.
+
+    Raises:
+        ValueError: It is too long.
+    """
+    forms = [text]
+    while "\\" in forms[-1] and len(forms) <= _MOST_ESCAPED:
+        forms.append(_unescaped(forms[-1]))
+    found = {_folded(form, filler) for form in forms for filler in ("", " ")}
+    if len(text) > MOST_CHARACTERS or max(map(len, found)) > 2 * MOST_CHARACTERS:
+        msg = "a text of too many characters"
+        raise ValueError(msg)
+    return found
+
+
+def _unescaped(text: str) -> str:
+    found = _ESCAPE.sub(_escaped, text)
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins their pairs
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -241,20 +285,35 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _folded(text: str, filler: str) -> str:
     """Return a text in normal form, with something else for what cannot be seen."""
-    if text.isascii():
-        if text.isprintable():
-            return text.lower()
-    else:
-        text = unicodedata.normalize("NFKC", text)
-        text = unicodedata.normalize("NFKC", text.lower())
+    if not (text.isascii() and text.isprintable()):
+        text = _seen(text, filler)
+    if not text.isascii():
+        text = _seen(_composed(_composed(text).casefold()), filler)
+    return text.casefold()
+
+
+def _seen(text: str, filler: str) -> str:
     unseen = {ord(char): filler for char in set(text) if is_unseen(char) and not char.isspace()}
-    return (text.translate(unseen) if unseen else text).lower()
+    return text.translate(unseen) if unseen else text
 
 
-def _chain(text: str) -> Parts:
+def _composed(text: str) -> str:
+    """Return a text in NFKC, in linear time: only 30 marks in a row are looked at."""
+    kept, end = "", 0
+    for marks in _MANY_MARKS.finditer(bytes(map(unicodedata.combining, text))):
+        kept += text[end : marks.start() + 30]
+        end = marks.end()
+    return unicodedata.normalize("NFKC", kept + text[end:])
+
+
+def _chain(text: str) -> set[int]:
     """Return the hashes of words, and of each two neighbours."""
+    parts: set[int] = set()
+    if len(text) >= _SHORTEST_BLOB:
+        parts.update(map(hash, _BLOB.findall(text)))
+        text = _BLOB.sub(" ", text)
     words = _WORD.findall(text)
-    parts = set(map(hash, words))
+    parts.update(map(hash, words))
     parts.update(map(hash, itertools.pairwise(words)))
     return parts
 
@@ -272,15 +331,26 @@ def _digits(number: float | decimal.Decimal) -> str:
     return f"{exact.copy_abs():f}"
 
 
+def _numbers(text: str) -> set[int]:
+    """Return the numbers in a text as what they may be, such as the parts of a date."""
+    parts: set[int] = set()
+    for number in set(_NUMBERS.findall(text)):
+        parts |= _readings(number)
+        parts.update(_of_number(digits) for digits in re.split("[.,]", number) if digits)
+    for number in set(_GROUPED.findall(text)):
+        parts |= _readings(_BETWEEN_GROUPS.sub("", number))
+    return parts
+
+
 def _readings(number: str) -> set[int]:
-    """Return a number in digits as what it may be; the parts of a date, for example."""
+    """Return a number in digits as what it may be; empty if it is none as a whole."""
     readings: set[int] = set()
     for thousands, point in (",.", ".,"):
         whole, _, part = number.partition(point)
         first, *groups = whole.split(thousands)
         if (part.isdigit() or not part) and all(len(group) == 3 for group in groups):
             readings.add(_of_number(f"{first}{''.join(groups)}.{part}"))
-    return readings or set(map(_of_number, re.split("[.,]", number)))
+    return readings
 
 
 def _of_number(digits: str) -> int:
@@ -292,7 +362,7 @@ def _ibans(text: str) -> set[int]:
     """Return the IBANs with a right checksum."""
     found: set[int] = set()
     for match in _IBAN.finditer(text):
-        compact = match[1].replace(" ", "").replace("-", "")
+        compact = _IN_IBAN.sub("", match[1])
         head = int("".join(str(int(char, 36)) for char in compact[:4]))
         rest = 0  # modulo 97, see ISO 7064
         for length, char in enumerate(compact[4:], 5):

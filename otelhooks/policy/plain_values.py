@@ -111,7 +111,8 @@ class _Copy:
         if isinstance(value, (os.PathLike, uuid.UUID)):
             return _valid(str(cast("object", value)))
         if isinstance(value, pydantic.BaseModel):
-            return self._mapping(dict(value), depth)
+            computed = {name: getattr(value, name) for name in type(value).model_computed_fields}
+            return self._mapping({**dict(value), **computed}, depth)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = dataclasses.fields(value)
             return self._mapping(

@@ -12,6 +12,8 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.hooks.context import SessionContext
+from otelhooks.hooks.labels import Labels
+from otelhooks.hooks.origins import Origins
 from otelhooks.store import labels
 from otelhooks.store.labels import LabelBook
 from otelhooks.telemetry import semconv
@@ -135,3 +137,18 @@ def test_without_rules_on_labels_nothing_is_written(governed: Any, path: Path) -
     with otelhooks.session("c"):
         send()
     assert not path.exists()
+
+
+def test_a_label_that_is_added_while_the_kept_ones_are_read_keeps_what_is_known_of_it() -> None:
+    own, known = Labels(), Origins()
+
+    class Keeper:
+        def open(self) -> tuple[bool, set[str]]:
+            own.origins["untrusted"] = known  # by another thread, which has kept it too
+            return True, {"untrusted"}
+
+        def add(self, label: str) -> None:
+            raise AssertionError(label)
+
+    own.keeper = Keeper()
+    assert own.add("untrusted") is known

@@ -101,7 +101,7 @@ def _tried(match: Match, judged: Judgement, known: Known) -> Tried:
         outcome = "recorded only: monitor mode"
     elif rule.fits_branch is not None and not rule.fits_branch(judged.call.branch):
         outcome = f"does not apply: it is for agents `{rule.policy.agent}`"
-    elif rule.labels is not None and rule.labels.isdisjoint(known.labels):
+    elif rule.labels is not None and rule.labels.isdisjoint(_labels(judged)):
         outcome = f"does not apply: it is for calls under {', '.join(sorted(rule.labels))}"
     elif rule.annotations is not None and not may_be(judged.call, rule.annotations):
         outcome = "does not apply: it is for tools of MCP servers"
@@ -112,6 +112,11 @@ def _tried(match: Match, judged: Judgement, known: Known) -> Tried:
     elif rule.origins is not None and not came_from(judged.call.args, rule.origins, judged.context):
         outcome = f"does not apply: no value came from {_origin_words(rule)}"
     return Tried(rule, _level_name(match), outcome, when, value)
+
+
+def _labels(judged: Judgement) -> frozenset[str]:
+    assert judged.context is not None  # it is not, once something was decided
+    return judged.context.labels
 
 
 def _user_words(rule: Rule) -> str:
