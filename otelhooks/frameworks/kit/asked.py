@@ -158,14 +158,10 @@ class RemoteCall(AskedCall):
 
 
 class OwnCall(ToolCall):
-    """A call of a tool that this process runs, for a loop or for any other caller.
-
-    Attributes:
-        asked: The call as the loop asked about it; None if it did not.
-    """
+    """A call of a tool that this process runs, for a loop or for any other caller."""
 
     must = ("read", "call")
-    asked: AskedCall | None = None
+    _asked: AskedCall | None = None
     _is_denied = False
 
     def take_for(self, loop: Any, given: Any, id: str = "") -> None:
@@ -183,7 +179,7 @@ class OwnCall(ToolCall):
             self.conversation = loop.conversation
             asked = loop.calls.get(self.id or "")
             if asked is not None and not asked.is_remote and asked.name == self.name:
-                self.asked, self.context = loop.ended(self.id), asked.split.context
+                self._asked, self.context = loop.ended(self.id), asked.split.context
                 asked.served_by = self
                 given = _reconciled(asked.approved, given)
             elif request is not None:
@@ -202,7 +198,7 @@ class OwnCall(ToolCall):
         self, run: Callable[..., Any], operation: Operation, body: Callable[[Any], Any]
     ) -> Any:
         """Run it in its context; end the operation that began when the loop asked."""
-        asked = self.asked
+        asked = self._asked
         if asked is None:
             return await super().inside(run, operation, body)
         try:
