@@ -343,7 +343,7 @@ def _numbers(text: str) -> set[int]:
 
 
 def _readings(number: str) -> set[int]:
-    """Return a number in digits as what it may be; empty if it is none as a whole."""
+    """Return a number in digits as what it may be; nothing if only its parts are numbers."""
     readings: set[int] = set()
     for thousands, point in (",.", ".,"):
         whole, _, part = number.partition(point)
