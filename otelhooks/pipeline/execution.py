@@ -63,7 +63,8 @@ def _decide(
         if not rt.loaded.can_deny:
             hint = "give `policies=` to instrument(), or set OTELHOOKS_POLICIES"
             rt.warn_once("no policy", f"tools run with no policy; {hint}")
-        return None
+        if rt.audit is None:
+            return None
     context = None
     call.is_counted = op.resumed is not None and not _waits(op.resumed)
     call.place = functools.partial(rt.place_of_call, op)

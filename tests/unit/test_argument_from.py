@@ -744,6 +744,9 @@ class TestFiles:
         words = ['{"tool": "send", "args": {"to": "x"}, "results": {"untrusted": "y"}}']
         found = explain(Subject.open([path]).dry_run(), *read_call_text(words))
         assert found.tried[0].outcome.endswith("no value came from untrusted in to")
+        words = ['{"tool": "send", "args": {"too": "y"}, "results": {"untrusted": "y"}}']
+        found = explain(Subject.open([path]).dry_run(), *read_call_text(words))
+        assert found.tried[0].outcome.endswith("the call has no `to`")
 
     @pytest.mark.parametrize(
         ("further", "outcome"),

@@ -727,6 +727,16 @@ class TestAudit:
         [record] = [json.loads(line) for line in lines if "looks" in line]
         assert "hunter2" not in json.dumps(record)
 
+    def test_calls_are_recorded_without_any_rule(self, governed: Any, tmp_path: Path) -> None:
+        @otelhooks.tool
+        def looks() -> None: ...
+
+        governed(audit=tmp_path)
+        looks()
+        texts = [file.read_text() for file in tmp_path.rglob("*.jsonl")]
+        lines = [json.loads(line) for text in texts for line in text.splitlines()]
+        assert [line["decision"] for line in lines if "decision" in line] == ["allow"]
+
     def test_a_required_record_that_fails_denies(self, governed: Any, body: Tool) -> None:
         class Broken(audit.Audit):
             required = True

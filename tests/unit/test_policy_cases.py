@@ -197,6 +197,16 @@ def test_junit_says_what_differs(tmp_path: Path) -> None:
     assert r'args: expected {"x": "a\u0007b"}' in failure.text
 
 
+def test_a_file_without_cases_is_not_success(tmp_path: Path) -> None:
+    from otelhooks.cli.policies import trials
+
+    rules, cases = tmp_path / "p.yaml", tmp_path / "cases.yaml"
+    rules.write_text("policies: [{deny: rm}]")
+    cases.write_text("cases: []")
+    with pytest.raises(ConfigError, match="there are no cases"):
+        list(trials.run([str(rules)], [cases]))
+
+
 def test_no_cases_is_not_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from otelhooks.cli.policies import trials
 

@@ -110,7 +110,7 @@ def _tried(match: Match, judged: Judgement, known: Known) -> Tried:
     elif rule.said is not None and all_said(judged.call.args, rule.said, _messages(known)):
         outcome = f"does not apply: the user said every value of {', '.join(rule.said)}"
     elif rule.origins is not None and not came_from(judged.call.args, rule.origins, judged.context):
-        outcome = f"does not apply: no value came from {_origin_words(rule)}"
+        outcome = f"does not apply: {_no_origin(rule, judged.call)}"
     return Tried(rule, _level_name(match), outcome, when, value)
 
 
@@ -121,6 +121,13 @@ def _labels(judged: Judgement) -> frozenset[str]:
 
 def _user_words(rule: Rule) -> str:
     return ", ".join(f"{key} {' or '.join(values)}" for key, values in rule.user or ())
+
+
+def _no_origin(rule: Rule, call: Call) -> str:
+    missing = [f"`{name}`" for name, _ in rule.origins or () if name not in call.args]
+    if len(missing) == len(rule.origins or ()):
+        return f"the call has no {' or '.join(missing)}"
+    return f"no value came from {_origin_words(rule)}"
 
 
 def _origin_words(rule: Rule) -> str:

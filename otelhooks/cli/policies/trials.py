@@ -71,14 +71,14 @@ def run(names: Sequence[str | os.PathLike[str]], files: Sequence[Path] = ()) -> 
     """
     subject = Subject.open(names)
     found = list(files) or [file for path in subject.paths for file in cases_of(path)]
-    if not found:
+    suites = [suite for file in dict.fromkeys(found) for suite in read_suites(file)]
+    if not any(suite.cases for suite in suites):
         raise ConfigError(
             "there are no cases",
             hint="write them in a folder `cases` beside the policy, or name a file with --cases",
         )
-    for file in dict.fromkeys(found):
-        for suite in read_suites(file):
-            yield from run_suite(suite, subject)
+    for suite in suites:
+        yield from run_suite(suite, subject)
 
 
 def run_suite(suite: Suite, tested: Subject) -> Iterator[Result]:
