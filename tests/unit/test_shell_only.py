@@ -419,6 +419,9 @@ class TestReader:
             "echo #\\\n; ls 'a",
             "( " * 30 + "ls" + " )" * 30,
             "x" * 100_001,
+            "for x in a | b; do ls; done",
+            "for x in a & do ls; done",
+            "(for x in a)",
         ],
     )
     def test_what_is_not_certain_is_refused(self, text: str) -> None:

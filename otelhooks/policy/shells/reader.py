@@ -275,6 +275,8 @@ class _Reader:
             self._blanks()
             if self._peek() in {"", "\n", ";"}:
                 break
+            if self._peek() in _END:
+                _unread("`for` needs words")
             words.append(self._word())
         self.at += self._peek() == ";"
         self._blanks(lines=True)
