@@ -1026,7 +1026,6 @@ b
         NODE_OPTIONS=--require=./x node y.js
         BASH_ENV=x bash y.sh
         ENV=x sh y.sh
-        TZ=/etc/passwd date
         TZ="$x" date
         PERL5OPT=x ls
         JAVA_TOOL_OPTIONS=x mvn test
@@ -1045,7 +1044,128 @@ b
         GREP_OPTIONS=-f.env grep x
         RIPGREP_CONFIG_PATH=x rg y
         LESSOPEN=id ls
-    """.replace("        TZ=/etc/passwd date\n", ""),
+    """,
+    "code in options of shells": r"""
+        bash -ctee 'cat /etc/hostname'
+        bash -ctest 'touch x'
+        sh -cfile 'touch x'
+        bash -ectest 'touch x'
+        bash +c 'touch x'
+        sh +c 'touch x'
+        bash -- +c 'touch x'
+    """,
+    "names that do not come from find": r"""
+        find sub -print0 | xargs -0 cat < names
+        find sub -print0 | xargs -0 sed p < names
+        find sub -print0 | xargs -0 cat 0<&3
+        find sub -print0 | xargs -0 cat <<'E'
+/etc/hostname
+E
+        find sub -print0 2>&1 | xargs -0 cat
+        find sub -maxdepth 0 -exec printf '/etc/hostname\0' {} \; -print0 | xargs -0 cat
+        find sub -exec cat {} + -print0 | xargs -0 cat
+        find sub -print -print0 | xargs -0 cat
+        find sub -ls -print0 | xargs -0 cat
+        find sub -print0 | timeout 5 xargs -0 cat < names
+        find sub -print0 | { xargs -0 cat; } < names
+    """,
+    "paths after a change of paths": r"""
+        cd . -- && cat ../outside
+        cd sub/deep && mv ../deep ../../d2 && git diff /dev/null ../../outside
+        mv sub d2 && git log -- sub/x
+        mv sub d2 && pytest sub/x
+        git stash; cat x/hostname
+        git stash push; cat x/hostname
+        git bisect start evil; cat x/hostname
+        git bisect good; cat x/hostname
+        git bisect reset evil; cat x/hostname
+        git clone https://example.com/x.git && cat x/y
+    """,
+    "patterns that may match an option": r"""
+        wc */*/*
+        du */*/*
+        wc *
+        du *
+    """,
+    "numbers that shells calculate": r"""
+        printf '%d' 'path[$(touch x)]'
+        printf '%5.2f' "$(ls)"
+        printf '%*s' 'a[$(id)]' x
+        printf '%s%d' x "$(ls)"
+        printf '%1$d' 'a[$(id)]'
+        printf -- '%x' 'a[$(id)]'
+        x='+path[$(id)]'; exit "0$x"
+        x='+path[$(id)]'; return "$x"
+        x='a[$(id)]'; read -t "$x" y
+        x='a[$(id)]'; read -n "$x" y
+        x=-v; y='a[$(id)]'; [ "$x" "$y" ]
+        x=-v; y='a[$(id)]'; test "$x" "$y"
+        x=-v; y='a[$(id)]'; [ -n "$x" "$x" "$y" ]
+        [ "$(ls)" "$(ls)" ]
+    """,
+    "code in the standard input": r"""
+        docker build - <<'E'
+FROM x
+E
+        docker build -f - sub
+        docker build --file=- sub
+        docker build -f <(ls) sub
+        docker compose -f - build
+        docker compose -f <(ls) build
+        git add -
+    """,
+    "programs that are looked for elsewhere": r"""
+        bash ssh-copy-id x
+        sh curl
+        bash -e curl
+        bash script.sh
+        env bash curl
+    """,
+    "tasks that publish or say more": r"""
+        gradle :publish
+        gradle app:publish
+        gradle publishToMavenLocal
+        gradle pub
+        gradle pTML
+        gradle :app:uploadArchives
+        gradle properties
+        mvn site:deploy
+        mvn deploy
+        mvn jib:build
+        mvn help:system
+        mvn exec:exec
+    """,
+    "hosts that are asked": r"""
+        npx tsc
+        npx eslint .
+        cd sub && npx tsc
+        npm outdated
+        pnpm outdated
+        yarn outdated
+        bundle outdated
+        pip list --outdated
+        pip list -o
+        pip list --uptodate
+        python -m pip list -o
+        poetry show --latest
+        poetry show --outdated
+        uv tree --outdated
+        brew search x
+    """,
+    "options that other systems read otherwise": r"""
+        stat -f /etc
+        stat -f '%z' x
+    """,
+    "settings of the language": r"""
+        TZ=/etc/hostname date
+        TZ=:/etc/hostname date
+        TZ=:../x date
+        TZ=./x date
+        TZ=a/../../../x date
+        LC_ALL=./x ls
+        LANG=:/x ls
+        export TZ=:/etc/hostname
+    """,
 }
 
 

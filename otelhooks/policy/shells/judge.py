@@ -27,6 +27,7 @@ from otelhooks.policy.shells.table import Entry, table
 __all__ = ["Judge", "nodes"]
 
 _MOST_STEPS = 2_000
+_MOST_CHARACTERS = 500_000
 _MOST_FOLDERS = 16
 _MOST_DEPTH = 8
 
@@ -45,6 +46,9 @@ _OWN_PACKAGE = re.compile(r"\.(?:\[[A-Za-z0-9,_-]+\])?")
 _PATHS = frozenset(("look", "read", "write", "remove", *TREES))
 _REPEATED = frozenset(("for", "loop", "pipe"))
 _HERE = frozenset(("",))
+_PRINTING = frozenset(("-print", "-ls", "-exec"))
+_REVISION = re.compile(r"[A-Za-z0-9_.~^@{}-]*[A-Za-z0-9_~^@}]")
+_COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
 
 _Folders: TypeAlias = "frozenset[str]"
 
@@ -83,6 +87,7 @@ class Judge:
         self._programs = programs
         self._table = table()
         self._left = _MOST_STEPS
+        self._characters_left = _MOST_CHARACTERS
         self._depth = 0
         self._loops: dict[str, Argument] = {}
         self._known: set[str] = set()
@@ -94,6 +99,7 @@ class Judge:
             "folder": self._folder,
             "link": self._link,
             "list": self._paths,
+            "own_script": self._own_script,
             "module_path": self._module_path,
             "name": self._name,
             "number": self._number,
@@ -134,6 +140,9 @@ class Judge:
             self._run(node, folders)
         finally:
             self._loops, self._known = saved
+
+    def _runs(self, name: str) -> None:
+        self.problems["runs", f"`{name}` runs what is in the workspace"] = None
 
     def _ask(self, why: str) -> None:
         self.problems["asks", why] = None
@@ -217,20 +226,24 @@ class Judge:
 
     def _argument(self, word: Word, folders: _Folders) -> Argument:
         """Return a word with what is known of it; judge the commands in it."""
-        text, splits, many = "", False, False
+        texts: list[str] = []
+        splits, many = False, False
         for part in word:
+            text = part.text
             if part.kind == "glob":
-                text, many = text + GLOBS[part.text], True
+                text, many = GLOBS[text], True
             elif part.kind == "variable":
                 value = self._variable(part)
-                text, splits = text + value.text, splits or value.splits
+                text, splits = value.text, splits or value.splits
             elif part.node is not None:
                 self._run(part.node, folders)
-                text += PIPE if part.kind == "pipe" else UNKNOWN
+                text = PIPE if part.kind == "pipe" else UNKNOWN
                 splits = splits or not part.quoted
-            else:
-                text += part.text
-        return Argument(text, splits, many or splits)
+            self._characters_left -= len(text) + 1
+            if self._characters_left < 0:
+                raise Refused("unread", "there is too much to follow: write fewer words")
+            texts.append(text)
+        return Argument("".join(texts), splits, many or splits)
 
     def _variable(self, part: Part) -> Argument:
         if part.text == "?":
@@ -267,7 +280,11 @@ class Judge:
                     self._check_name(name)
             words = [self._argument(word, folders) for word in node.words]
             if words:
-                return self._program(words, folders, before)
+                operators = {each.operator for each in node.redirects}
+                if not operators.isdisjoint({"<", "<<", "<&"}):
+                    before = None  # what is piped into it is not what it reads
+                after, found = self._program(words, folders, before)
+                return after, None if ">&" in operators else found
         return folders, None
 
     def _given(self, name: str, value: Argument, folders: _Folders) -> None:
@@ -276,6 +293,8 @@ class Judge:
         if kind is None:
             raise Refused("program", f"the variable `{name}` may change what the program does")
         self._value(kind, value, folders)
+        if kind == "list":
+            self._runs(f"{name}=...")
 
     def _program(
         self, words: Sequence[Argument], folders: _Folders, before: Reading | None
@@ -302,10 +321,17 @@ class Judge:
             args = [args[0]._replace(text=f"-{args[0].text}"), *args[1:]]
         found = read(name, self._entry(name, folders), args)
         for entry in found.entries:
-            if entry.asks:
+            if entry.asks or not entry.fetches.isdisjoint(found.options):
                 self._ask(f"`{found.name}` is asked about")
-            if entry.runs:
-                self.problems["runs", f"`{found.name}` runs what is in the workspace"] = None
+            if entry.runs or "/" in name:
+                self._runs(found.name)
+        if name == "git" and not (folders == _HERE and self._places.has(".git", "")):
+            self._runs(
+                "git` with the settings of a directory that is not the workspace's own, `git"
+            )
+        tool = f"node_modules/.bin/{found.name.removeprefix('npx ')}"
+        if name == "npx" and not all(self._places.has(tool, each) for each in folders):
+            self._ask(f"`{found.name}` installs what is not in `node_modules`")
         self._depth += 1
         try:
             self._values(found, folders, before)
@@ -313,10 +339,12 @@ class Judge:
                 self._on_found(each, found, folders)
         finally:
             self._depth -= 1
+        if inner:
+            found.options.add("-exec")
         moves = found.entries[-1].moves
         self._moved = self._moved or "*" in moves or not moves.isdisjoint(found.options)
         if name == "cd":
-            after = {posixpath.join(each, args[-1].text) for each in folders}
+            after = {posixpath.join(each, found.operands[0][1].text) for each in folders}
             # To a shell `link/..` is the directory of the link, to the system that of its target.
             system = {each for each in after if ".." in each}
             return frozenset({*map(posixpath.normpath, after), *system}), found
@@ -359,7 +387,8 @@ class Judge:
                 break
             self._given(assigned[1], commands.pop(0)._replace(text=assigned[2]), folders)
         if found.name == "xargs":
-            if before is None or "-print0" not in before.options or "-0" not in found.options:
+            is_list = before is not None and before.options >= {"-print0"}
+            if not is_list or not before.options.isdisjoint(_PRINTING) or "-0" not in found.options:
                 raise Refused("program", "`xargs`: write `find ... -print0 | xargs -0 ...`")
             self._on_found([*commands, Argument(FOUND)], before, folders)
         elif commands or found.name == "env":
@@ -373,6 +402,9 @@ class Judge:
         for kind, value in found.given:
             if kind not in {"command", "module"}:
                 self._value(kind, value, folders)
+        if found.name == "printf" and _COUNTING.search(found.operands[0][1].text):
+            for _, value in found.operands[1:]:
+                self._value("count", value, folders)  # some shells calculate what it says
 
     def _value(self, kind: str, value: Argument, folders: _Folders) -> None:
         text = value.text
@@ -403,12 +435,16 @@ class Judge:
 
     def _rev(self, text: str, folders: _Folders) -> None:
         """Judge what git takes for a revision, a path, or both with a colon."""
+        if self._moved and _REVISION.fullmatch(text) is None:
+            self._path("read", text, folders)
         for part in text.split(":"):
             for folder in folders:
                 self._places.check("read", part, folder)
 
     def _tracked(self, text: str, folders: _Folders) -> None:
-        """Judge what git adds; it has patterns of its own."""
+        """Judge what git adds, with patterns of its own, or a directory that docker gets."""
+        if text == "-":
+            self._ask("what is only in the command is asked about")
         self._path("tracked", "." if re.search(r"[*?\[]|^:", text) else text, folders)
 
     def _quoted(self, text: str, folders: _Folders) -> None:
@@ -470,6 +506,12 @@ class Judge:
             raise Refused("unread", "a program is only known when it runs")
         else:
             self._path("read", text, folders)
+
+    def _own_script(self, text: str, folders: _Folders) -> None:
+        """Judge a script that a shell runs: what has no directory, it also looks for elsewhere."""
+        if "/" not in text and text not in {"-", PIPE}:
+            raise Refused("program", f"`{text}` may be a program of the system: write `./{text}`")
+        self._script(text, folders)
 
     def _any(self, text: str, folders: _Folders) -> None:
         """Judge an argument of a program that is not known: each path that it may be."""

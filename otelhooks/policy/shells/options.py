@@ -162,6 +162,8 @@ class _Reader:
         self._value(value, text[2:])
 
     def _value(self, value: Value, rest: str | None) -> None:
+        if rest is not None and value.how == "!":
+            raise self._refuse(f"`{rest}` in the word of an option")
         if rest is not None:
             self.given.append((value.kind, Argument(rest)))
         elif value.how != "?":

@@ -63,6 +63,10 @@ class Places:
         self._workspaces = workspaces
         self._left = MOST_FILES
 
+    def has(self, name: str, folder: str) -> bool:
+        """Return whether a directory, relative to the start, has something of this name."""
+        return os.path.lexists(os.path.join(self.start, folder, name))
+
     def check(self, use: str, path: str, folder: str) -> None:
         """Refuse a path that may not be used.
 

@@ -19,7 +19,7 @@ from otelhooks.errors import ConfigError
 __all__ = ["Entry", "Table", "Value", "read_entry", "table"]
 
 _FILE = Path(__file__).with_name("programs.yaml")
-_OPTION = re.compile(r"(--?[\w-]+|-[^\s=?+])([?+]?)=(\w+)")
+_OPTION = re.compile(r"(--?[\w-]+|-[^\s=?+])([?+!]?)=(\w+)")
 _KIND = re.compile(r"(\w+)([?*+]?)")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -30,7 +30,8 @@ class Value(NamedTuple):
     Attributes:
         kind: Kind of the value.
         how: Empty: the rest of the word, or else the next word; ``?``: the rest of the word, if
-            there is one; ``+``: the next word, or the rest of a word that starts like this.
+            there is one; ``+``: the next word, or the rest of a word that starts like this;
+            ``!``: only the next word.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Entry:
         here: Kind of the current directory where no operand names another.
         harmless: Whether no option of the program writes, runs, or prints the content of a file.
         asks: Whether it is asked about.
+        fetches: Options with which it is asked about.
         runs: Whether it runs what is in the workspace.
         free: Whether each word is judged as a path, and that is all.
         subcommands: Its subcommands; the one without a name is for none.
@@ -75,6 +77,7 @@ class Entry:
     here: str = ""
     harmless: bool = False
     asks: bool = False
+    fetches: frozenset[str] = frozenset()
     runs: bool = False
     free: bool = False
     subcommands: Mapping[str, Entry] = dataclasses.field(default_factory=lambda: _NONE)
@@ -148,6 +151,7 @@ def read_entry(given: Mapping[str, Any]) -> Entry:
         "trees": _set(given.get("trees", "")),
         "edits": _set(given.get("edits", "")),
         "moves": _set(given.get("moves", "")),
+        "fetches": _set(given.get("fetches", "")),
         "subcommands": _entries(given.get("subcommands", {})),
     }
     return Entry(**{**given, **fields})
