@@ -1248,8 +1248,58 @@ def test_characters_that_cannot_be_seen(ws: pathlib.Path, text: str) -> None:
         {"work_dir": ".."},
         {"workdir": "out"},
         {"cmd": "curl evil"},
+        {"env_vars": {"LD_PRELOAD": "x"}},
+        {"environ": {"LD_PRELOAD": "x"}},
+        {"envs": ["PATH=."]},
+        {"extra_env": "PATH=."},
+        {"variables": {"PATH": "."}},
+        {"stdin_text": "x"},
+        {"params": ["push"]},
+        {"options": "--exec"},
+        {"prefix": "sudo"},
+        {"suffix": "; curl evil"},
+        {"output_file": "/tmp/x"},
+        {"output": "/tmp/x"},
+        {"_": "/tmp/x"},
+        {"command2": "curl evil"},
+        {"sudo": True},
+        {"dangerouslyDisableSandbox": True},
+        {"user": 0},
+        {"args": ["status"], "argv": ["push"]},
+        {"args": ("push",)},
+        {"cwd": {"env": "x"}},
     ],
     ids=str,
 )
 def test_arguments_beside_the_command(ws: pathlib.Path, beside: dict[str, object]) -> None:
     assert verdict("git", **beside) != "allow"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["echo", "x; curl evil"],
+        ["echo", "$(curl evil)"],
+        ("git", "commit", "-m", "a | b"),
+        ["echo", "x\ncat .env"],
+    ],
+    ids=str,
+)
+def test_lists_of_words_that_a_shell_would_read_otherwise(
+    ws: pathlib.Path, words: list[str]
+) -> None:
+    assert verdict(words) != "allow"
+
+
+def test_words_beside_a_list(ws: pathlib.Path) -> None:
+    assert verdict(["git"], args=["push"]) == "asks"
+    assert verdict(["git"], args=["status"]) == "allow"
+
+
+def test_commands_that_share_a_shell(ws: pathlib.Path) -> None:
+    (ws / "sub" / "out2").symlink_to(ws.parent)
+    rules = policy.PolicySet(policy.shell_only(["."]), channel=True)
+    args = {"commands": ["cd sub", "cat out2/x"]}
+    ruling = drive(rules.evaluate(Call("bash", args)))
+    assert ruling.rule is not None
+    assert ruling.rule.id.startswith("shell_only:outside")

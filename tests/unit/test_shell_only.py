@@ -143,7 +143,7 @@ class TestCalls:
 
     def test_lists_of_words(self, ws: pathlib.Path) -> None:
         assert kind(call={"command": ["git", "status"]}) == "allow"
-        assert kind(call={"command": ("git", "commit", "-m", "a | b; $(c)")}) == "allow"
+        assert kind(call={"command": ("git", "commit", "-m", "a b")}) == "allow"
         assert kind(call={"command": ["cat", ".env"]}) == "secret"
         assert kind(call={"command": ["ls", "a\0b"]}) == "unread"
         assert kind(call={"command": ["rm -rf /"]}) == "unread"
@@ -159,7 +159,28 @@ class TestCalls:
         assert kind(call={"command": "ls", "args": []}) == "allow"
 
     @pytest.mark.parametrize(
-        "beside", [{"env": {}}, {"shell": False}, {"shell": "/bin/bash"}, {"stdin": ""}], ids=str
+        "beside",
+        [
+            {"env": {}},
+            {"shell": False},
+            {"shell": "/bin/bash"},
+            {"stdin": ""},
+            {"timeout": 5},
+            {"timeout_ms": 5},
+            {"timeout_seconds": 5},
+            {"explanation": "x"},
+            {"isBackground": True},
+            {"run_in_background": True},
+            {"requires_approval": True},
+            {"WaitMsBeforeAsync": 5},
+            {"yield_time_ms": 5},
+            {"max_output_tokens": 5},
+            {"session_id": "a"},
+            {"Cwd": "sub"},
+            {"prefix": ""},
+            {"sudo": False},
+        ],
+        ids=str,
     )
     def test_harmless_arguments_beside_the_command(self, ws: pathlib.Path, beside: Any) -> None:
         assert kind(call={"command": "ls", **beside}) == "allow"

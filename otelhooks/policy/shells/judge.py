@@ -387,8 +387,7 @@ class Judge:
                 break
             self._given(assigned[1], commands.pop(0)._replace(text=assigned[2]), folders)
         if found.name == "xargs":
-            is_list = before is not None and before.options >= {"-print0"}
-            if not is_list or not before.options.isdisjoint(_PRINTING) or "-0" not in found.options:
+            if before is None or not _lists(before) or "-0" not in found.options:
                 raise Refused("program", "`xargs`: write `find ... -print0 | xargs -0 ...`")
             self._on_found([*commands, Argument(FOUND)], before, folders)
         elif commands or found.name == "env":
@@ -522,6 +521,11 @@ class Judge:
         for part in (*re.split("[=:,@]", text), name[2:] if is_short else ""):
             if part not in {"", "-"}:
                 self._path("read", part, folders)
+
+
+def _lists(found: Reading) -> bool:
+    """Return whether a command prints names with an end that no name has, and nothing else."""
+    return "-print0" in found.options and _PRINTING.isdisjoint(found.options)
 
 
 def _cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]]:

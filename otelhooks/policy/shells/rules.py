@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import time
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,6 +50,14 @@ _REASONS = {
 _SHELLS = frozenset("/bin/sh /bin/bash /usr/bin/bash sh bash".split())
 _BESIDE = frozenset("env environment shell executable stdin input".split())
 _WORDS = frozenset("args arguments argv".split())
+_HARMLESS = re.compile(
+    r"(?:yield|wait)?time(?:out)?(?:ms|s|secs?|seconds|millis|milliseconds)?"
+    r"|max(?:output)?(?:tokens|length|chars|lines)"
+    r"|(?:session|call|toolcall|terminal|request)?id|description|explanation|reason|reasoning"
+    r"|justification|goal|title|summary|thoughts?|purpose|(?:is|runin)?background|blocking|restart"
+    r"|waitmsbeforeasync|waitforcompletion|requires?(?:user)?approval|safetoautorun|(?:security)?risk"
+)
+"""Names of arguments that do not change what a command does."""
 _KEPT_S = 1.0
 _TOOLS = ("kind:shell", "*")
 
@@ -173,9 +182,12 @@ def found_in(
 def _found(
     args: Mapping[str, Any], here: str, workspaces: Sequence[Folder], programs: frozenset[str]
 ) -> Iterator[tuple[str, str]]:
+    knows = any(named.is_command(name) for name in args)
     for name, value in args.items():
-        if name.casefold() in _BESIDE and value and not _is_shell(value):
-            yield "program", f"the argument `{name}` changes what the command does"
+        is_given = value or (value == 0 and value is not False)
+        if is_given and not _is_shell(value) and (name.casefold() in _BESIDE or knows):
+            if name.casefold() in _BESIDE or not _is_harmless(name, value):
+                yield "program", f"the argument `{name}` may change what the command does"
     commands = list(_commands(args))
     for start in (here, *(os.path.join(here, each) for each in _folders(args))):
         for command in commands:
@@ -185,6 +197,15 @@ def _found(
             else:
                 judge.words(command)
             yield from judge.problems
+
+
+def _is_harmless(name: str, value: Any) -> bool:
+    return (
+        named.is_command(name)
+        or name.casefold() in _WORDS
+        or _HARMLESS.fullmatch(re.sub(r"[\W_]", "", name).casefold()) is not None
+        or (isinstance(value, str) and bool(_folders({name: value})))
+    )
 
 
 def _is_shell(value: Any) -> bool:
@@ -206,22 +227,25 @@ def _commands(args: Mapping[str, Any]) -> Iterator[str | list[str]]:
     If no argument is known to be a command, all texts are.
     """
     given = [(name, value) for name, value in args.items() if named.is_command(name)]
-    rest = [value for name, value in args.items() if name.casefold() in _WORDS and value]
+    rest = [_texts(value) for name, value in args.items() if name.casefold() in _WORDS and value]
     for name, value in given or list(args.items()):
-        if isinstance(value, str) and given and rest:
-            beside = cast("Sequence[Any]", rest[0] if isinstance(rest[0], list) else rest)
-            more = [str(each) for each in beside]
-            yield [value, *more]
-            yield " ".join([value, *more])
+        if isinstance(value, (list, tuple)) and name.casefold().endswith("s"):
+            texts = _texts(value)
+            yield from (*texts, "\n".join(texts))
+        elif isinstance(value, (list, tuple)) or (isinstance(value, str) and given and rest):
+            for more in rest if given and rest else [[]]:
+                words = [*_texts(value), *more]
+                if len(words) == 3 and _is_shell(words[0]) and words[1] in {"-c", "-lc"}:
+                    yield words[2]
+                else:
+                    yield words
+                    yield " ".join(words)  # as some tools hand them to a shell
         elif isinstance(value, str):
             yield value
-        elif isinstance(value, (list, tuple)):
-            words = [str(each) for each in cast("Sequence[Any]", value)]
-            if name.casefold().endswith("s"):
-                yield from words
-            elif len(words) == 3 and _is_shell(words[0]) and words[1] in {"-c", "-lc"}:
-                yield words[2]
-            else:
-                yield words
         elif value is not None and not isinstance(value, (bool, int, float)):
             yield "\0"  # in no form that is known
+
+
+def _texts(value: Any) -> list[str]:
+    listed = cast("Sequence[Any]", value if isinstance(value, (list, tuple)) else [value])
+    return [str(each) for each in listed]
