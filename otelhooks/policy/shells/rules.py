@@ -184,7 +184,7 @@ def _found(
 ) -> Iterator[tuple[str, str]]:
     knows = any(named.is_command(name) for name in args)
     for name, value in args.items():
-        is_given = value or (value == 0 and value is not False)
+        is_given = value or type(value) is int  # 0 is a user, for one
         if is_given and not _is_shell(value) and (name.casefold() in _BESIDE or knows):
             if name.casefold() in _BESIDE or not _is_harmless(name, value):
                 yield "program", f"the argument `{name}` may change what the command does"
