@@ -1166,6 +1166,135 @@ E
         LANG=:/x ls
         export TZ=:/etc/hostname
     """,
+    "options that take no value from the next word": r"""
+        git log --format --output=/tmp/x
+        git show --format --output=/tmp/x
+        git diff --format --output=x
+        git log -U --output=/tmp/x
+        git log --unified --output=/tmp/x
+        git describe --abbrev --contains=x
+        git log --since --output=/tmp/x
+        sort -k --output=x y
+        head -n --files0-from=x
+        cargo test --test --config x
+        xxd -bc 5 out
+        cmake -vS ..
+        ninja -k -f x
+        column -n -o x
+        find . -maxdepth -delete
+    """,
+    "paths that programs expand or read otherwise": r"""
+        pytest --junitxml='$HOME/x.xml'
+        pytest --junit-xml='${HOME}/x.xml'
+        pytest --junitxml='~/x.xml'
+        pytest --junitxml=%HOME%/x.xml
+        cp x '$HOME/x'
+        cp x 'a/b:c'
+        make src/../../x
+        make out/x
+        make V=1/../x
+        ninja sub/../../x
+        ninja out/x
+        rake sub/../../x
+        npx prettier --check '{.,x}./f.js'
+        npx prettier --write '{.,x}./f.js'
+        npx prettier --write '{..,x}/f.js'
+        npx prettier --write '@(.)./f.js'
+        npx prettier --write '[.]./f.js'
+        npx prettier --write '\../f.js'
+        npx eslint '!(x)/../y'
+        protoc -Iv=/etc x.proto
+        protoc -I v=/etc x.proto
+        protoc --proto_path=src/x:/etc x.proto
+        protoc -Isub:/etc x.proto
+        protoc --python_out=a/b:../x x.proto
+        PYTHONPATH=a=/etc pytest
+    """,
+    "programs that write or run by other ways": r"""
+        yq -s '"/tmp/x"' a.json
+        yq -rs '"/tmp/x"' a.json
+        yq -i .x a.json
+        yq e 'load("/etc/passwd")' a.json
+        yq ea 'strenv(HOME)' a.json
+        yq eval .x a.json
+        yq -o json ../x a.json
+        yq ../../etc/passwd
+        yq /etc/passwd
+        yq .env
+        yq sub/../../x
+        yq secrets.yml
+        yq out/x
+        yq "$x" a.json
+        go install .
+        go install ./cmd
+        python -m compileall
+        python -m compileall -q
+        python -m py_compile - < names
+        python -m venv ../x
+        python -m venv sub/venv
+        sed -n -i p 'r /etc/passwd' a.txt
+        sed -i p r/etc/passwd a.txt
+        sed -i p r../x a.txt
+        sed -i p r.env a.txt
+        sed -i p 1,2r/etc/passwd a.txt
+        sed -i p w/etc/x a.txt
+        sed -i p sr.r.rw/tmp/x a.txt
+        sed -i p 's/a/b/w x' a.txt
+        sed -i p 'p;r x' a.txt
+        rmdir -p /tmp
+    """,
+    "secrets that git or a directory hands out": r"""
+        diff -N . sub
+        diff -N sub .
+        diff . sub
+        diff -r sub .
+        git grep --untracked KEY
+        git stash push -u
+        git stash push -a
+        git stash push --include-untracked
+        git stash show -p -u
+        git log -L1,9:.env
+        git log -L 1,9:.env
+        git log -L1,9:sub/id_rsa
+        git blame -L1,9:.env x
+        git log -p -- '.en*'
+        git show HEAD -- '.en*'
+        git diff HEAD -- ':(glob).e*'
+        git diff HEAD -- ':(icase).ENV'
+        git diff HEAD -- '?env'
+        git diff HEAD -- ?env
+        git diff HEAD -- '.e\nv'
+        git diff HEAD -- '*.env'
+        git diff HEAD -- '*.PEM'
+        git diff HEAD -- '*nv'
+        git diff HEAD -- '[.]env'
+        git log -p -- 's*ts.json'
+        git grep KEY -- '.e*'
+        git grep KEY -- ':(glob)**'
+        git commit -m x '.e*'
+        git add ?env
+        git add '.e\nv'
+        cd sub && git diff . ..
+        cd sub && git diff .. x
+        cd sub && mv ../cfg . && grep -r KEY .
+        mv cfg sub && grep -rn KEY
+        mv cfg sub && tar cf x.tar .
+        mv .gitignore x && git add .
+        npx prettier 's*.json'
+        npx prettier secrets.json
+        npx prettier .
+        npx eslint --format=json .
+        npx eslint --format=codeframe .
+        mv cfg sub/venv
+        mv cfg venv
+        mv cfg sub/.venv
+        mkdir node_modules
+        ln -s cfg sub/node_modules
+        git mv cfg venv
+        cp -r cfg venv
+        cd venv && mv ../cfg .
+        echo x > sub/venv
+    """,
 }
 
 
@@ -1303,3 +1432,80 @@ def test_commands_that_share_a_shell(ws: pathlib.Path) -> None:
     ruling = drive(rules.evaluate(Call("bash", args)))
     assert ruling.rule is not None
     assert ruling.rule.id.startswith("shell_only:outside")
+
+
+def test_a_directory_is_compared_file_by_file_outside_a_repository(ws: pathlib.Path) -> None:
+    assert verdict("git diff . sub") == "allow"
+    (ws / ".git").rmdir()
+    assert verdict("git diff . sub") == "secret"
+    assert verdict("git diff HEAD") == "allow"
+    assert verdict("git diff main:x") == "allow"
+
+
+def test_links_that_a_directory_has_are_followed_where_the_program_does(ws: pathlib.Path) -> None:
+    cfg = ws / "cfg"
+    cfg.mkdir()
+    (ws / "sub" / "d").symlink_to(cfg)
+    (cfg / "back").symlink_to(ws / "sub")
+    assert verdict("zip -r o.zip sub") == "allow"
+    (cfg / ".env").write_text("")
+    assert verdict("zip -r o.zip sub") == "secret"
+    assert verdict("diff -r sub cfg") == "secret"
+    (ws / "sub" / "d").unlink()
+    (cfg / "back").unlink()
+    assert verdict("zip -r o.zip sub") == "allow"
+    (ws / "sub" / "p").symlink_to(cfg / ".env")
+    assert verdict("zip -r o.zip sub") == "secret"
+    assert verdict("find sub -exec cat {} +") == "secret"
+    assert verdict("find sub -exec diff {} x \\;") == "secret"
+
+
+@pytest.mark.parametrize(
+    "name", [".ignore", ".rgignore", "sub/.ignore", "sub/.gitignore", "sub/deep/.gitignore"]
+)
+def test_what_other_files_say_is_ignored_is_not_trusted(ws: pathlib.Path, name: str) -> None:
+    (ws / "sub" / "deep").mkdir()
+    (ws / "sub" / "deep" / ".env").write_text("")
+    (ws / ".gitignore").write_text(".env\n")
+    assert verdict("git add sub/deep") == "allow"
+    assert verdict("rg KEY sub/deep") == "allow"
+    (ws / name).write_text("!.env\n")
+    assert verdict("git add sub/deep") == "secret"
+    assert verdict("rg KEY sub/deep") == "secret"
+    assert verdict("rg KEY") == "secret"
+
+
+def test_what_is_ignored(ws: pathlib.Path) -> None:
+    sub, ignore = ws / "sub", ws / ".gitignore"
+    (ws / ".env").unlink()
+    (sub / "secrets.json").write_text("")
+    ignore.write_text("/secrets.json\n")
+    assert verdict("rg KEY sub") == "secret"
+    (sub / "secrets.json").rename(ws / "secrets.json")
+    assert verdict("git add .") == "allow"
+    for line in (" secrets.json", "secrets\\.json", "[s]ecrets.json", "x\rsecrets.json", "#s*"):
+        ignore.write_bytes(line.encode() + b"\n")
+        assert verdict("git add .") == "secret", line
+    ignore.write_bytes(b"secrets.json \r\n")
+    assert verdict("git add .") == "allow"
+    assert verdict("echo x >> .gitignore && git add .") == "secret"
+    assert verdict("rm .gitignore && git add .") == "secret"
+    assert verdict("git rm -r . && git add .") != "allow"
+    ignore.write_text("secrets.json\n!x\n")
+    assert verdict("rg KEY") == "secret"
+    ignore.write_text("secrets.json\n")
+    assert verdict("rg KEY") == "allow"
+    (ws / ".git").rmdir()
+    assert verdict("rg KEY") == "secret"
+    (ws / "secrets.json").rename(ws / ".env")
+    assert verdict("rg KEY") == "allow"  # hidden
+
+
+def test_a_directory_that_is_not_below_the_start_ignores_nothing(ws: pathlib.Path) -> None:
+    (ws / ".gitignore").write_text(".env\n")
+    other = ws.parent / "other"
+    other.mkdir()
+    (other / ".env").write_text("")
+    rules = policy.PolicySet(policy.shell_only([".", other]), channel=True)
+    ruling = drive(rules.evaluate(Call("bash", {"command": f"rg KEY {other}"})))
+    assert ruling.rule is not None

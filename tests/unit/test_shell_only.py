@@ -327,6 +327,28 @@ class TestCommands:
             "mvn clean verify dependency:tree",
             "docker build -f sub/Dockerfile sub",
             "du -sh ./s*",
+            "git log -p -- '*.py' 'sub/**/*.go' ':!sub/x'",
+            "git log -L1,9:x.py",
+            "git log -U5 --format=%H --since yesterday",
+            "git branch --list 'feat*'",
+            "git tag -l 'v1.*'",
+            "git -v",
+            "diff -ru sub sub2",
+            "make sub/x.o -j 5",
+            "cmake -S sub -B build -DBUILD_TESTS=ON",
+            "protoc -Isub:sub2 --python_out=sub x.proto",
+            "sed -i 's/a/b/' requirements.txt",
+            "sed -i 's/a/b/' src/views.py w.txt",
+            "sed -i -e 's/a/b/' x",
+            "sed -i.bak p x",
+            "yq -r '.services.web.image' x.yml",
+            "yq -o=json '.items[] | select(.a == \"b/c\")' x.yml",
+            "python -m venv .venv",
+            "rm -rf .venv node_modules",
+            "sort -k2,2 x",
+            "pytest -p no:cacheprovider",
+            "grep -e -x y",
+            "find . -name -x",
             "export CI=1",
             "git add sub",
             "git checkout main && git merge feature",
@@ -392,7 +414,13 @@ class TestCommands:
         assert allowed("grep -rn x")
         (ws / "sub" / ".env.local").write_text("")
         assert kind("grep -rn x sub") == "secret"
+        assert kind("find . -exec cat {} +") == "secret"  # `plain`
+        (ws / "plain").unlink()
+        (ws / "hooks").unlink()
+        (ws / "sub" / ".env.local").rename(ws / ".env.local.x")
+        (ws / ".env.local.x").unlink()
         assert kind("find . -exec cat {} +") == "outside"  # `out`
+        (ws / "sub" / ".env.local").write_text("")
         assert allowed("rg x sub")
         assert kind("rg -g '*' x sub") == "secret"
         (ws / "sub" / "server.pem").write_text("")

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN, Argument, Reading, read
-from otelhooks.policy.shells.places import TREES, Places
+from otelhooks.policy.shells.places import TREES, WILD, Places
 from otelhooks.policy.shells.reader import (
     Block,
     Node,
@@ -47,6 +47,17 @@ _PATHS = frozenset(("look", "read", "write", "remove", *TREES))
 _REPEATED = frozenset(("for", "loop", "pipe"))
 _HERE = frozenset(("",))
 _PRINTING = frozenset(("-print", "-ls", "-exec"))
+_GIT_PATTERN = re.compile(
+    r"(?:[A-Za-z0-9_-]+/)*(?:\*\*/)?\*\.(?!(?:env|pem|key|p12|pfx|jks|keystore|kdbx|ppk)$)[A-Za-z0-9]+"
+    r"|:[!^][A-Za-z0-9_./*-]+"
+)
+"""Patterns that name no secret before others, and what is left out."""
+_QUOTED = re.compile(r"(?:[A-Za-z0-9_./*@ -]|\{[A-Za-z0-9,]+\})*")
+_YQ = re.compile(
+    r"env|ENV|load|eval|file|include|import|system|exec|^\s*[a-z-]*\s*$|^/|\.\./|/\.\.",
+    re.IGNORECASE,
+)
+_BSD_SED = re.compile(r"[0-9,$!]*(?:([rw])(.*)|s(.).*\3.*\3.*w.*|.*[;{}\n\\].*)", re.DOTALL)
 _REVISION = re.compile(r"[A-Za-z0-9_.~^@{}-]*[A-Za-z0-9_~^@}]")
 _COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
 
@@ -108,8 +119,12 @@ class Judge:
             "rev": self._rev,
             "script": self._script,
             "shell": self._text,
+            "compared": self._compared,
+            "lines": self._lines,
             "source": self._source,
+            "target": self._target,
             "test": self._test,
+            "yq": self._yq,
             "tracked": self._tracked,
         }
 
@@ -325,7 +340,7 @@ class Judge:
                 self._ask(f"`{found.name}` is asked about")
             if entry.runs or "/" in name:
                 self._runs(found.name)
-        if name == "git" and not (folders == _HERE and self._places.has(".git", "")):
+        if name == "git" and not self._is_own(folders):
             self._runs(
                 "git` with the settings of a directory that is not the workspace's own, `git"
             )
@@ -401,6 +416,9 @@ class Judge:
         for kind, value in found.given:
             if kind not in {"command", "module"}:
                 self._value(kind, value, folders)
+        if "-i" in found.options and found.operands and found.operands[0][0] == "sed":
+            for _, value in found.operands[1:2]:
+                self._sed_of_bsd(value.text, folders)
         if found.name == "printf" and _COUNTING.search(found.operands[0][1].text):
             for _, value in found.operands[1:]:
                 self._value("count", value, folders)  # some shells calculate what it says
@@ -416,41 +434,86 @@ class Judge:
         elif kind in SCRIPTS:
             if _OPEN.search(text) or not SCRIPTS[kind](text):
                 raise Refused("program", f"this program for `{kind}` does not only change text")
-        elif kind != "text" and (
-            _OPEN.search(text) or self._table.forms[kind].fullmatch(text) is None
-        ):
+        elif kind != "text":
+            self._form(kind, text)
+
+    def _form(self, kind: str, text: str) -> None:
+        if _OPEN.search(text) or self._table.forms[kind].fullmatch(text) is None:
             raise Refused("program", f"`{text}` is not on the list")
 
     def _path(self, use: str, path: str, folders: _Folders) -> None:
-        if self._moved and path != ".":
+        if self._moved and (path != "." or use in TREES):
             why = "after a command that may change where paths lead: put it in a call of its own"
             raise Refused("outside", f"a path {why}")
+        if path.endswith("ignore") and use in {"write", "remove", "look"}:
+            self._places.trust_nothing()
         for folder in folders:
             self._places.check(use, path, folder)
 
     def _paths(self, text: str, folders: _Folders) -> None:
+        if "=" in text:
+            raise Refused("outside", f"`{text}` may be read as another path")
         for path in text.split(":"):
             self._path("read", path, folders)
 
     def _rev(self, text: str, folders: _Folders) -> None:
-        """Judge what git takes for a revision, a path, or both with a colon."""
+        """Judge what git takes for a revision, a path or pattern, or both with a colon."""
+        shown = text.translate(WILD)
+        if re.search(r"[*?\[\\]|^:[^A-Za-z0-9_./]", shown) and not _GIT_PATTERN.fullmatch(shown):
+            raise Refused("secret", f"`{shown}` may be a pattern of git: write paths or `*.py`")
         if self._moved and _REVISION.fullmatch(text) is None:
             self._path("read", text, folders)
         for part in text.split(":"):
             for folder in folders:
                 self._places.check("read", part, folder)
 
+    def _compared(self, text: str, folders: _Folders) -> None:
+        """Judge what `git diff` takes; outside a repository it reads directories like `diff`."""
+        self._rev(text, folders)
+        if not self._is_own(folders) and ":" not in text:
+            self._path("linked", text, folders)
+
+    def _lines(self, text: str, folders: _Folders) -> None:
+        """Judge lines of a file, as in ``1,9:x.py``."""
+        self._form("lines", text)
+        self._rev(text.partition(":")[2], folders)
+
+    def _target(self, text: str, folders: _Folders) -> None:
+        """Judge what is built, which may be a file."""
+        self._form("target", text)
+        if "/" in text:
+            self._path("write", text, folders)
+
+    def _yq(self, text: str, folders: _Folders) -> None:
+        """Judge a program for yq, which takes the name of a file or of a subcommand instead."""
+        if _OPEN.search(text) or _YQ.search(text) is not None:
+            raise Refused("program", "this program for `yq` does not only change text")
+        self._path("read", f"./{text}", folders)
+
+    def _sed_of_bsd(self, text: str, folders: _Folders) -> None:
+        """Judge the first file of `sed -i`, which BSD's takes for the program."""
+        script = _BSD_SED.fullmatch(text)
+        if script is not None and script[1] is None:
+            raise Refused("program", f"`{text}` may be a program for `sed`: write it from `./`")
+        if script is not None:
+            self._path("read" if script[1] == "r" else "write", script[2].strip(), folders)
+
+    def _is_own(self, folders: _Folders) -> bool:
+        """Return whether commands run where the workspace's own repository is."""
+        return folders == _HERE and self._places.has(".git", "")
+
     def _tracked(self, text: str, folders: _Folders) -> None:
         """Judge what git adds, with patterns of its own, or a directory that docker gets."""
         if text == "-":
             self._ask("what is only in the command is asked about")
-        self._path("tracked", "." if re.search(r"[*?\[]|^:", text) else text, folders)
+        shown = text.translate(WILD)
+        self._path("tracked", "." if re.search(r"[*?\[\\]|^:", shown) else text, folders)
 
     def _quoted(self, text: str, folders: _Folders) -> None:
         """Judge a pattern that the program itself reads."""
-        if ".." in text or _OPEN.search(text):
+        if ".." in text or _QUOTED.fullmatch(text) is None:
             raise Refused("outside", f"`{text}` may lead out of the workspace")
-        self._path("read", re.split(r"[*?{\[]", text)[0] or ".", folders)
+        self._path("read", re.split(r"[*{]", text)[0] or ".", folders)
 
     def _activate(self, text: str, folders: _Folders) -> None:
         if _ACTIVATE.fullmatch(text) is None:

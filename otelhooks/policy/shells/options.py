@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,9 @@ GLOBS = {"*": "\ue003", "?": "\ue004"}
 """Signs of patterns for names, where they are not in quotes."""
 
 _OPEN = frozenset((UNKNOWN, *GLOBS.values()))
+_LIKE_OPTION = re.compile(r"-(?![0-9]*$)")
+_ANY_VALUE = frozenset("-e --regexp -m --message -name -iname".split())
+"""Options whose value is the next word in all programs that have them, whatever it is."""
 
 
 class Argument(NamedTuple):
@@ -90,6 +94,8 @@ class _Reader:
         self._words()
         if entry.subcommands:
             return self._subcommand()
+        if entry.needs and entry.needs.isdisjoint(self.options):
+            raise self._refuse("a call without one of its options")
         operands = self._used(list(self._kinds()))
         return Reading(self.name, [entry], self.options, operands, self.given + operands)
 
@@ -143,13 +149,13 @@ class _Reader:
             if value is None:
                 self._glued(text)
             else:
-                self._value(value, rest if equals else None)
+                self._value(name, value, rest if equals else None)
             return
         for index, letter in enumerate(text[1:], 2):
             self.options.add(f"-{letter}")
             value = entry.values.get(f"-{letter}")
             if value is not None:
-                self._value(value, text[index:] or None)
+                self._value(f"-{letter}", value, text[index:] or None)
                 return
             if f"-{letter}" not in entry.flags:
                 raise self._refuse(f"option `-{letter}`")
@@ -159,9 +165,9 @@ class _Reader:
         value = self.entry.values.get(text[:2])
         if value is None or value.how != "+" or len(text) < 3:
             raise self._refuse(f"option `{text}`")
-        self._value(value, text[2:])
+        self._value(text[:2], value, text[2:])
 
-    def _value(self, value: Value, rest: str | None) -> None:
+    def _value(self, option: str, value: Value, rest: str | None) -> None:
         if rest is not None and value.how == "!":
             raise self._refuse(f"`{rest}` in the word of an option")
         if rest is not None:
@@ -169,6 +175,8 @@ class _Reader:
         elif value.how != "?":
             if self.at == len(self.args) or self.args[self.at].many:
                 raise self._refuse("an option without a value, or with several")
+            if _LIKE_OPTION.match(self.args[self.at].text) and option not in _ANY_VALUE:
+                raise self._refuse(f"an option behind `{option}`, which may take no value,")
             self.given.append((value.kind, self.args[self.at]))
             is_getopt = self.entry.style == "getopt" and not self.depth
             if value.kind == "text" and self.operands and is_getopt:

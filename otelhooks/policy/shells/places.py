@@ -12,11 +12,16 @@ from otelhooks.policy.paths import Folder, real_path
 from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN
 from otelhooks.policy.shells.reader import Refused
 
-__all__ = ["MOST_FILES", "TREES", "Places", "is_secret"]
+__all__ = ["MOST_FILES", "TREES", "WILD", "Places", "is_secret"]
 
 MOST_FILES = 20_000
 _OTHERS = frozenset(".git .venv venv node_modules".split())
-"""Directories of git and of packages, which are left out where a directory is searched for keys."""
+"""Directories of git and of packages, which are left out where a directory is searched for keys: no
+command writes there, so that nothing else gets such a name."""
+
+_RG_IGNORE = frozenset((".ignore", ".rgignore"))
+_CHANGING = frozenset((*_RG_IGNORE, ".gitignore", ".git"))
+"""Names in a directory with which git and rg may read what they leave out otherwise."""
 
 _SECRET = re.compile(
     r"\.env(\.(?!example$|sample$|template$|dist$).*)?|.*\.env|id_(rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*"
@@ -25,7 +30,7 @@ _SECRET = re.compile(
     r"|secrets?(\.(ya?ml|json|toml|env|ini|txt))?|\.?\w*_history|\.history|shadow",
     re.IGNORECASE,
 )
-_WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
+WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
 
 
 class _Tree(NamedTuple):
@@ -62,6 +67,11 @@ class Places:
         self.start = start
         self._workspaces = workspaces
         self._left = MOST_FILES
+        self._trusts = True
+
+    def trust_nothing(self) -> None:
+        """Take no more files for ignored, since what is ignored may change."""
+        self._trusts = False
 
     def has(self, name: str, folder: str) -> bool:
         """Return whether a directory, relative to the start, has something of this name."""
@@ -79,18 +89,20 @@ class Places:
         Raises:
             Refused: It may not.
         """
-        if (path in {PIPE, FOUND} and use in {"read", "look"}) or (
+        if (path in {PIPE, FOUND} and use in {"read", "look", *TREES}) or (
             path in {"-", "/dev/null"} and use != "remove"
         ):
             return
         if any(mark in path for mark in (UNKNOWN, PIPE, FOUND)):
             raise Refused("outside", "a path is only known when the command runs")
-        shown = path.translate(_WILD)
+        shown = path.translate(WILD)
         if path[:1] in {"~", "@"}:
             raise Refused("outside", f"`{shown}` may be read as another path: write it from `./`")
         if "://" in path:
             raise Refused("network", f"`{shown}` is an address")
-        if ":" in path.split("/")[0]:
+        if re.search(r"\$|%\w+%", path):
+            raise Refused("outside", f"`{shown}` may be read as another path")
+        if ":" in (path if use == "write" else path.split("/")[0]):
             raise Refused("network", f"`{shown}` may be on another host: write it from `./`")
         self._look(0)
         whole = os.path.join(folder, path)
@@ -113,7 +125,7 @@ class Places:
         for part in parts[first:]:
             if part == ".." or (self._is_wild(part) and part.startswith(".")):
                 raise Refused("outside", f"`{shown}` may lead out of the workspace")
-            if is_secret(part.translate(_WILD)):
+            if is_secret(part.translate(WILD)):
                 raise Refused("secret", f"`{shown}` may hold secrets")
         yield from self._expanded(begin, parts[first:])
 
@@ -128,7 +140,7 @@ class Places:
             yield from self._expanded(os.path.join(folder, parts[0]), parts[1:])
         else:
             self._inside(folder, folder)
-            form = re.compile(fnmatch.translate(parts[0].translate(_WILD)), re.DOTALL)
+            form = re.compile(fnmatch.translate(parts[0].translate(WILD)), re.DOTALL)
             for name in self._names(folder):
                 if form.match(name) and not name.startswith("."):
                     yield from self._expanded(os.path.join(folder, name), parts[1:])
@@ -169,35 +181,61 @@ class Places:
             raise Refused("secret" if use == "read" else "outside", "`.git` belongs to git")
         if any(map(is_secret, (*parts, *named))):
             raise Refused("secret", f"`{shown}` may hold secrets")
+        if use == "write" and not _OTHERS.isdisjoint(parts + named):
+            raise Refused("outside", f"`{shown}` is a directory of packages")
         if use in TREES:
             self._tree(TREES[use], place)
 
     def _tree(self, how: _Tree, top: str) -> None:
         """Refuse a directory that has secrets in it."""
-        ignored = [] if how.ignored else self._ignored()
-        due = [top]
+        top, start = os.path.realpath(top), os.path.realpath(self.start)
+        trusted = not how.ignored and self._trusted(top, start)
+        due, seen = [top], {top}
         while due:
             folder = due.pop()
-            for name in self._names(folder):
+            names = self._names(folder)
+            trusted = trusted and (folder == start or _CHANGING.isdisjoint(names))
+            ignored = self._ignored(folder == start) if trusted else []
+            for name in names:
                 path = os.path.join(folder, name)
-                if name in _OTHERS or (name.startswith(".") and not how.hidden):
+                if name in _OTHERS or (trusted and not how.hidden and name.startswith(".")):
                     continue
-                if any(fnmatch.fnmatch(name, form) for form in ignored):
+                if any(fnmatch.fnmatchcase(name, form) for form in ignored):
                     continue
                 if is_secret(name):
                     raise Refused("secret", f"`{name}` in this directory may hold secrets")
-                if how.links:
-                    self._inside(path, name)
-                if not os.path.islink(path) and os.path.isdir(path):
+                is_link = os.path.islink(path)
+                if how.links and is_link:
+                    self._place("read", path, name)
+                    path = os.path.realpath(path)
+                if (how.links or not is_link) and os.path.isdir(path) and path not in seen:
+                    seen.add(path)
                     due.append(path)
 
-    def _ignored(self) -> list[str]:
-        """Return the names that git ignores; none if some of its lines make exceptions."""
+    def _trusted(self, folder: str, start: str) -> bool:
+        """Return whether only `.gitignore` of the start says what of a directory is ignored."""
+        if not self._trusts or any(line.startswith("!") for line in self._lines()):
+            return False
+        if not Folder.of(start).contains(folder):
+            return False
+        while folder != start:
+            if not _CHANGING.isdisjoint(self._names(folder)):
+                return False
+            folder = os.path.dirname(folder)
+        return _RG_IGNORE.isdisjoint(self._names(start))
+
+    def _lines(self) -> list[str]:
+        """Return the lines of `.gitignore`."""
+        path = os.path.join(self.start, ".gitignore")
         try:
-            with open(os.path.join(self.start, ".gitignore"), encoding="utf-8") as file:
-                lines = [line.strip().strip("/") for line in file.readlines(MOST_FILES)]
+            with open(path, encoding="utf-8", newline="\n") as file:
+                return [line.rstrip() for line in file.readlines(MOST_FILES)]
         except (OSError, ValueError):
             return []
-        if any(line.startswith("!") for line in lines):
+
+    def _ignored(self, is_top: bool) -> list[str]:
+        """Return the names in a directory that git ignores, whatever they are."""
+        if not self.has(".git", ""):
             return []
-        return [line for line in lines if line and "/" not in line and not line.startswith("#")]
+        lines = [line[1:] if is_top and line[:1] == "/" else line for line in self._lines()]
+        return [line for line in lines if line and re.search(r"^#|[/\\\[]", line) is None]

@@ -54,6 +54,7 @@ class Entry:
         edits: Options with which files that are read are written too.
         moves: Options with which it may change where paths lead; ``*`` for always.
         required: Whether it needs an argument.
+        needs: Options one of which it needs.
         here: Kind of the current directory where no operand names another.
         harmless: Whether no option of the program writes, runs, or prints the content of a file.
         asks: Whether it is asked about.
@@ -74,6 +75,7 @@ class Entry:
     edits: frozenset[str] = frozenset()
     moves: frozenset[str] = frozenset()
     required: bool = False
+    needs: frozenset[str] = frozenset()
     here: str = ""
     harmless: bool = False
     asks: bool = False
@@ -151,6 +153,7 @@ def read_entry(given: Mapping[str, Any]) -> Entry:
         "trees": _set(given.get("trees", "")),
         "edits": _set(given.get("edits", "")),
         "moves": _set(given.get("moves", "")),
+        "needs": _set(given.get("needs", "")),
         "fetches": _set(given.get("fetches", "")),
         "subcommands": _entries(given.get("subcommands", {})),
     }
