@@ -1243,6 +1243,38 @@ E
         sed -i p 'p;r x' a.txt
         rmdir -p /tmp
     """,
+    "scripts that look like text or fields": r"""
+        jq env x
+        jq '.a|env' x
+        jq '[1.,env]' x
+        jq '"\(env)"' x
+        jq '. env' x
+        jq '..env' x
+        jq '$ENV.files' x
+        jq 'input_filename' x
+        sed '1i text\' -e 'r x' y
+        sed '1i a
+r /etc/passwd' y
+        sed '1i a;p
+w x' y
+        sed 'a' y
+        sed '1i\' y
+        sed '1e id' y
+        awk '{print $1 > $2}' x
+        awk '{print($1) > $2}' x
+        awk '{for (print 1 > $1; ; ) x}' x
+        awk '{if ($1 > 5) print $2 > $3}' x
+        awk '/(/ {print $1 > "x"}' x
+        awk '{x = "("; print $1 > "x"}' x
+        awk '{ # (
+print $1 > $2}' x
+        awk '{)(print $1 > $2}' x
+        make -j$(ls)
+        make -j$(nproc > out/x)
+        make -j$(nproc --all)
+        make $(nproc --version)
+        cat $(nproc)/../../x
+    """,
     "secrets that git or a directory hands out": r"""
         diff -N . sub
         diff -N sub .

@@ -346,6 +346,14 @@ class TestCommands:
             "python -m venv .venv",
             "rm -rf .venv node_modules",
             "sort -k2,2 x",
+            "jq '.files[] | .download_url, .environment.load' x",
+            "sed -i '1i text; more (of it)' x",
+            "sed -e 's/a/b/; $a end' x",
+            "awk '{if ($1 > 5) print $2}' x",
+            "awk '$1 > 5' x",
+            "make -j$(nproc)",
+            'make -j"$(nproc)" all',
+            "wc <(nproc)",
             "pytest -p no:cacheprovider",
             "grep -e -x y",
             "find . -name -x",
@@ -402,6 +410,7 @@ class TestCommands:
             ("ls --color=*", "program"),
             ('grep x y -e "$(ls)"', "outside"),
             ("find sub -exec cat {}/../x \\;", "program"),
+            ("npx prettier x.ts", "program"),
         ],
     )
     def test_what_is_denied(self, ws: pathlib.Path, text: str, found: str) -> None:
