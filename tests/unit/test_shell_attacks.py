@@ -1242,6 +1242,14 @@ E
         sed -i p 's/a/b/w x' a.txt
         sed -i p 'p;r x' a.txt
         rmdir -p /tmp
+        echo /etc/x.py | pyright -
+        git clean
+        git clean -d
+        git reflog expire --all
+        git reflog delete HEAD@{0}
+        coverage run --source=sub,/usr x.py
+        coverage run --source=sub,../.. x.py
+        ruff check @names
     """,
     "scripts that look like text or fields": r"""
         jq env x

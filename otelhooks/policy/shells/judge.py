@@ -57,7 +57,9 @@ _YQ = re.compile(
     r"env|load|eval|file|include|import|system|exec|^\s*[a-z-]*\s*$|^/|\.\./|/\.\.",
     re.IGNORECASE,
 )
-_BSD_SED = re.compile(r"[0-9,$!+~ \t]*(?:.*[;{}\n\\].*|([rw])(.*)|s(.).*\3.*\3.*w.*)", re.DOTALL)
+_BSD_SED = re.compile(
+    r"[0-9,$!+~ \t]*(?:.*[;{}\n\\].*|([rw])(.*)|s(.)(?:(?!\3).)*\3(?:(?!\3).)*\3.*w.*)", re.DOTALL
+)
 _REVISION = re.compile(r"[A-Za-z0-9_.~^@{}-]*[A-Za-z0-9_~^@}]")
 _NPROC = parse("nproc")
 _COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
@@ -495,7 +497,7 @@ class Judge:
 
     def _sed_of_bsd(self, text: str, folders: _Folders) -> None:
         """Judge the first file of `sed -i`, which BSD's takes for the program."""
-        script = _BSD_SED.fullmatch(text[:300])
+        script = _BSD_SED.fullmatch(text)
         if script is not None and script[1] is None:
             raise Refused("program", f"`{text}` may be a program for `sed`: write it from `./`")
         if script is not None:

@@ -190,12 +190,13 @@ class Places:
         """Refuse a directory that has secrets in it."""
         top, start = os.path.realpath(top), os.path.realpath(self.start)
         trusted = not how.ignored and self._trusted(top, start)
+        top_ignored, below_ignored = (self._ignored(each) for each in (True, False))
         due, seen = [top], {top}
         while due:
             folder = due.pop()
             names = self._names(folder)
             trusted = trusted and (folder == start or _CHANGING.isdisjoint(names))
-            ignored = self._ignored(folder == start) if trusted else []
+            ignored = (top_ignored if folder == start else below_ignored) if trusted else []
             for name in names:
                 path = os.path.join(folder, name)
                 if name in _OTHERS or (trusted and not how.hidden and name.startswith(".")):
