@@ -54,7 +54,7 @@ class Entry:
         edits: Options with which files that are read are written too.
         moves: Options with which it may change where paths lead; ``*`` for always.
         required: Whether it needs an argument.
-        needs: Options one of which it needs.
+        needs: It needs one of these options.
         here: Kind of the current directory where no operand names another.
         harmless: Whether no option of the program writes, runs, or prints the content of a file.
         asks: Whether it is asked about.
