@@ -214,6 +214,7 @@ class TestCalls:
             assert kind(f"mytool {text}", programs=["mytool"]) != "allow"
         for text in ("--x=a/b", "-c=a/b", "a:b", "-", "--flag", "'{\"a\": 1}'", "'a b'"):
             assert kind(f"mytool {text}", programs=["mytool"]) == "allow"
+        assert kind("mytool x", programs=["mytool"], runs="deny") == "allow"
         assert kind("mytool s*", programs=["mytool"]) == "program"
         assert kind('mytool "$x"', programs=["mytool"]) != "allow"
 

@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 500_000
 _MOST_FOLDERS = 16
 _MOST_DEPTH = 8
 
-_FREE = Entry(free=True, runs=True)
+_FREE = Entry(free=True)
 _MARKS = "".join((UNKNOWN, PIPE, FOUND, *GLOBS.values()))
 _OPEN = re.compile(f"[{_MARKS}]")
 _SPLITTING = re.compile(rf"[\s*?\[\\{_MARKS}]")

@@ -178,7 +178,7 @@ class _Reader:
             _unread("a here-document has no end")
         self.depth -= 1
         if not parts and (ends or self._peek() == ")"):
-            _unread("there is no command in a list")
+            _unread("a list of commands is empty: write a command")
         return Block("list", tuple(parts))
 
     def _and_or(self) -> Node:

@@ -80,7 +80,7 @@ def shell_only(
         dirs: Directories whose content may be read and written; resolved now.
         programs: More programs that may run, whatever their arguments, as long as these lead to no
             path outside.
-        runs: What to do about programs that run code of the workspace.
+        runs: What to do about programs that run code of the workspace; not about `programs`.
 
     Returns:
         Denies, and asks, for shells by kind and for other tools that take a command.
