@@ -83,7 +83,7 @@ hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
 upstream: ## the tests of google-antigravity's hooks, policy and records, against ours
 otel-oldest: ## fast tests and processes with the oldest Python here, OpenTelemetry 1.38 and every other lower bound
 pythons: ## fast tests and processes on each other Python of this machine, with the newest packages
-wheel: ## fast tests and commands against the built wheel, in another folder
+wheel: ## the built wheel has every file, and its commands work in another folder
 minimal: ## the bare package imports and denies
 docs: ## every block of README and docs, and the commands of the guide
 site: ## the documentation as a site, in the user's cache; a broken link or anchor fails
