@@ -10,9 +10,11 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from mcp import types as wire
 
 import otelhooks
 from otelhooks import hooks, policy, types
+from otelhooks.frameworks.kit import contents
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import adrive
@@ -253,6 +255,15 @@ class TestToolOutput:
         assert 'blocked by hook "secrets_in_results"' in text_of(result)
         assert "ghp_" not in str(result.model_dump())
 
+    def test_a_secret_that_only_the_structured_content_has_is_withheld(self, on):
+        def look_up() -> wire.CallToolResult:
+            return two_values("1 key", {"keys": [self.TOKEN]})
+
+        result = self.answer(on, look_up)
+
+        assert 'blocked by hook "secrets_in_results"' in text_of(result)
+        assert "ghp_" not in str(result.model_dump())
+
     def test_an_error_with_a_secret_is_withheld(self, on):
         def look_up() -> str:
             raise ValueError(f"401 for {self.TOKEN}")
@@ -264,3 +275,60 @@ class TestToolOutput:
             return {"keys": ["a"]}
 
         assert '"a"' in text_of(self.answer(on, look_up))
+
+
+def two_values(text: str, structured: Any) -> Any:
+    """Return a result whose structured content says something else than its text."""
+    fields = {"content": [{"type": "text", "text": text}], "structuredContent": structured}
+    return wire.CallToolResult.model_validate(fields)
+
+
+@pytest.mark.parametrize("is_direct", [False, True], ids=["client", "server"])
+def test_a_hook_changes_the_text_and_the_structured_content(on, is_direct):
+    def look_up() -> wire.CallToolResult:
+        return two_values("1 key", {"keys": ["a"], "owner": "Ann"})
+
+    @hooks.post_tool_call_transform
+    def no_keys(result: types.ToolResult) -> Any:
+        shown = {**result.result["structuredContent"], "keys": []}
+        return {"content": "no key", "structuredContent": shown}
+
+    server = make_named(look_up, "look_up")
+    on(hooks=[no_keys])
+
+    async def run() -> Any:
+        if is_direct:
+            return await server.call_tool("look_up", {})
+        async with connected(server) as client:
+            return await client.call_tool("look_up", {})
+
+    found = anyio.run(run)
+    assert text_of(found) == "no key"
+    assert contents.field(found, "structured_content") == {"keys": [], "owner": "Ann"}
+
+
+def test_a_value_from_structured_content_is_known_to_come_from_there(on):
+    def look_up() -> wire.CallToolResult:
+        return two_values("1 account", {"iban": "DE02120300000000202051"})
+
+    def pay(iban: str) -> str:
+        return "paid"
+
+    server = make_named(look_up, "look_up")
+    server.add_tool(pay, name="pay")
+    on(
+        policy.label("look_up", adds="untrusted"),
+        policy.deny("pay", when_argument_from={"iban": "untrusted"}, reason="no"),
+        policy.allow("*/*"),
+    )
+
+    async def run() -> Any:
+        async with connected(server) as client:
+            await client.call_tool("look_up", {})
+            return [
+                text_of(await client.call_tool("pay", {"iban": one}))
+                for one in ("DE02120300000000202051", "DE02500105170137075030")
+            ]
+
+    with otelhooks.session():
+        assert anyio.run(run) == ["no", "paid"]

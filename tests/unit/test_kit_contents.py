@@ -53,6 +53,81 @@ def test_hooks_see_the_text_or_the_content(raw: Any, value: Any) -> None:
     assert contents.value_of(raw) == value
 
 
+@pytest.mark.parametrize(
+    ("content", "structured"),
+    [
+        (texts('{"a": 1}'), {"a": 1}),
+        (texts('{"result": "a"}'), {"result": "a"}),
+        (texts("a"), {"result": "a"}),
+        (texts("1"), {"result": 1}),
+        (texts("1"), {"result": "1"}),
+        (texts("a", '{"b": 2}', "c"), {"result": ["a", {"b": 2}, ["c"]]}),
+        ([*texts('{"a": 1}'), IMAGE], {"a": 1}),
+    ],
+)
+def test_structured_content_that_the_text_says_is_not_shown_again(
+    content: Any, structured: Any
+) -> None:
+    alone = contents.value_of({"content": content})
+    raw = {"content": content, "structuredContent": structured}
+    assert contents.value_of(raw) == alone
+    assert contents.replaced(raw, {"content": 1, "structuredContent": 2}, keeps_schema=True) == {
+        "content": texts('{"content": 1, "structuredContent": 2}'),
+        "structuredContent": {"content": 1, "structuredContent": 2},
+        "isError": False,
+    }
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("content", "structured"),
+    [
+        (texts("Found 1."), {"a": "secret"}),
+        (texts("a"), {"result": "secret"}),
+        (texts("a", "b"), {"result": ["a", "secret"]}),
+        (texts("a", "b"), {"result": ["a", "b", "secret"]}),
+        (texts('{"a": 1}'), {"a": 1, "b": "secret"}),
+        (texts("a"), {"result": nested(100_000)}),
+        (texts("[" * 100_000 + "]" * 100_000), {"a": 1}),
+        ([IMAGE], {"a": "secret"}),
+    ],
+    ids=range(8),
+)
+def test_structured_content_that_says_more_is_shown_beside_the_content(
+    content: Any, structured: Any
+) -> None:
+    alone = contents.value_of({"content": content})
+    raw = {"content": content, "structuredContent": structured}
+    shown = contents.value_of(raw)
+    assert list(shown) == ["content", "structuredContent"]
+    assert shown["content"] == alone
+    assert shown["structuredContent"] is structured
+
+
+@pytest.mark.parametrize(
+    ("value", "content", "structured", "is_error"),
+    [
+        ({"content": "b", "structuredContent": {"a": 2}}, "b", {"a": 2}, False),
+        ({"content": "b", "structuredContent": "hidden"}, "b", None, True),
+        ("hidden", "hidden", None, True),
+        ({"content": "b"}, '{"content": "b"}', {"content": "b"}, False),
+    ],
+)
+def test_both_parts_are_replaced_where_both_are_shown(
+    value: Any, content: str, structured: Any, is_error: bool
+) -> None:
+    raw = {"content": texts("old"), "structuredContent": {"a": "secret"}}
+    found = contents.replaced(raw, value, keeps_schema=True)
+    assert found["content"] == texts(content)
+    assert (found.get("structuredContent"), found["isError"]) == (structured, is_error)
+
+
 def test_what_is_no_result_is_shown_whole() -> None:
     shown = contents.value_of(Record(task="7"))
     options = {"mode": "json", "by_alias": True, "exclude_none": False}

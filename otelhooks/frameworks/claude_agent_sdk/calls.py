@@ -289,7 +289,8 @@ class Handled(kit.ToolCall):
         return contents.value_of(raw)
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        return {**raw, "content": contents.blocks_of(value)}
+        fields = contents.replaced(raw, value, keeps_schema=False)
+        return {**fields, "is_error": fields.pop("isError")}
 
     def error(self, raw: Any) -> str | None:
         return contents.error_of(raw)

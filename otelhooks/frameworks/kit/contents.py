@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "content_value",
     "error_of",
     "field",
+    "has_two_values",
     "is_result",
     "plain",
     "replaced",
@@ -62,7 +63,8 @@ def error_of(raw: Any) -> str | None:
 def value_of(raw: Any) -> Any:
     """Return the value of `ToolResult.result`: the text, or the content's JSON if not all is text.
 
-    A result without content is its structured content; anything but a result is its JSON.
+    A result without content is its structured content; with structured content that says something
+    else than the content, it is a dict of both. Anything but a result is its JSON.
     """
     if not is_result(raw):
         return plain(raw, exclude_none=False)
@@ -74,8 +76,66 @@ def content_value(content: Any, structured: Any = None) -> Any:
     if not content and structured is not None:
         return structured
     if all(field(block, "type") == "text" for block in content):
-        return "\n".join(field(block, "text") for block in content)
-    return list(map(plain, content))
+        value: Any = "\n".join(field(block, "text") for block in content)
+    else:
+        value = list(map(plain, content))
+    return (
+        dict(zip(_PARTS, (value, structured), strict=True))
+        if _differ(content, structured)
+        else value
+    )
+
+
+def has_two_values(raw: Any) -> bool:
+    """Return whether the value of a result is a dict of both its parts."""
+    content = field(raw, "content")
+    return bool(content) and _differ(content, field(raw, "structured_content"))
+
+
+_PARTS = ("content", "structuredContent")
+
+
+def _differ(content: Any, structured: Any) -> bool:
+    """Return whether structured content says anything that the texts of the content do not.
+
+    Servers write it as JSON into one text; FastMCP has a text for each item of a list.
+    """
+    if structured is None:
+        return False
+    said = structured["result"] if _is_wrapped(structured) else structured
+    texts = [field(block, "text") for block in content if field(block, "type") == "text"]
+    try:
+        if len(texts) == 1 and _parsed(texts[0]) in (structured, said):
+            return False
+        items = list(_items(said)) if isinstance(said, list) else [said]
+        return not (len(texts) == len(items) and all(map(_says, texts, items)))
+    except RecursionError:
+        return True
+
+
+def _says(text: str, value: Any) -> bool:
+    return value in (text, _parsed(text))
+
+
+def _parsed(text: str) -> Any:
+    """Return what a text is the JSON of; itself if it is not JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _items(values: list[Any]) -> Iterator[Any]:
+    """Yield the items of a list, and those of lists within it."""
+    for one in values:
+        if isinstance(one, list):
+            yield from _items(one)
+        else:
+            yield one
+
+
+def _is_wrapped(structured: Any) -> bool:
+    return isinstance(structured, Mapping) and set(structured) == {"result"}
 
 
 def replaced(raw: Any, value: Any, *, keeps_schema: bool) -> dict[str, Any]:
@@ -83,16 +143,20 @@ def replaced(raw: Any, value: Any, *, keeps_schema: bool) -> dict[str, Any]:
 
     Args:
         raw: What the tool returned.
-        value: A text, content blocks as JSON, or any other JSON.
+        value: A text, content blocks as JSON, any other JSON, or a dict of both parts where
+            `value_of` is one.
         keeps_schema: Whether the result still goes to a client, which checks structured content.
             A value that has no structured form is then marked as an error, which is not checked.
     """
     before = field(raw, "structured_content")
-    structured = None if before is None else _structured(before, value)
+    content = form = value
+    if has_two_values(raw) and isinstance(value, Mapping) and set(value) == set(_PARTS):
+        content, form = (value[part] for part in _PARTS)
+    structured = None if before is None else _structured(before, form)
     does_not_fit = keeps_schema and before is not None and structured is None
     fields = {} if structured is None else {"structuredContent": structured}
     is_error = bool(field(raw, "is_error")) or does_not_fit
-    return {"content": blocks_of(value), "isError": is_error, **fields}
+    return {"content": blocks_of(content), "isError": is_error, **fields}
 
 
 def blocks_of(value: Any) -> list[Any]:
@@ -115,7 +179,7 @@ def _structured(before: Any, value: Any) -> Any:
     """Return structured content for a value, in the previous form; None if there was none."""
     if isinstance(value, Mapping):
         return dict(value)
-    is_wrapped = isinstance(before, Mapping) and set(before) == {"result"}
+    is_wrapped = _is_wrapped(before)
     form = type(before["result"]) if is_wrapped else dict
     found = value
     if isinstance(value, str) and form is not str:

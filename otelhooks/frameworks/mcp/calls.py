@@ -1,7 +1,7 @@
 """What MCP's seats have in common: a call in the protocol, and the form of a tool's result.
 
-Hooks see a result's text, or its content as JSON if that is not all text; what they return replaces
-content and structured content.
+Hooks see a result's text, or its content as JSON if that is not all text, and structured content
+that says something else; what they return replaces content and structured content.
 """
 # pyright: basic
 

@@ -145,8 +145,14 @@ class ToolRun(ServerCall):
         """Return a value in the form that the caller wants."""
         if not self.converts or not (isinstance(raw, (tuple, list)) or contents.is_result(raw)):
             return value
+        made = value
+        is_pair = isinstance(raw, tuple)
+        result = {"content": raw[0], "structured_content": raw[1]} if is_pair else raw
+        if contents.has_two_values(result):
+            fields = contents.replaced(result, value, keeps_schema=True)
+            made = wire.make("CallToolResult", **fields)
         try:
-            return self.tool.fn_metadata.convert_result(value)
+            return self.tool.fn_metadata.convert_result(made)
         except ValueError:  # the schema has no place for it: the caller gets an error instead
             return self.raised(_tool_error(value if isinstance(value, str) else str(value)))
 
