@@ -345,16 +345,38 @@ def check(question: Question, answer: Answer) -> str:
     return _roles(question, answer) if answer.status == "approved" else ""
 
 
-def added(question: Question, edit: Mapping[str, Any] | None) -> str:
-    """Return what to warn an approver of: names in an edit that the call does not have.
+def doubts(question: Question, edit: Mapping[str, Any] | None) -> str:
+    """Return what to warn an approver of: names and types in an edit that the call does not have.
 
-    They may be parameters of the tool, which a question does not know. If they are misspelt, many
-    frameworks drop them, and the person would have changed nothing.
+    The tool may take them: a question does not know its parameters. If a name is misspelt, many
+    frameworks drop it, and the person would have changed nothing; a rule or tool that gets a text
+    for a number fails.
     """
     args: Mapping[str, Any] = question.facts.get("args", {})
+    found = [_added(args, edit or {})]
+    for name, value in (edit or {}).items():
+        was, is_now = _KINDS.get(type(args.get(name))), _KINDS.get(type(value))
+        if was and is_now and was != is_now:
+            found.append(
+                f"`{one_line(name, _NAME)}` is {was} in the call, and {is_now} in the edit"
+            )
+    return "; ".join(filter(None, found))
+
+
+_KINDS = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def _added(args: Mapping[str, Any], edit: Mapping[str, Any]) -> str:
     new, has = (
         ", ".join(f"`{one_line(name, _NAME)}`" for name in names)
-        for names in ([name for name in edit or () if name not in args], args)
+        for names in ([name for name in edit if name not in args], args)
     )
     return new and f"the call does not have {new}; it has {has or 'no arguments'}"
 

@@ -92,7 +92,7 @@ def approve_command(
     """
     from otelhooks.approvals.console import Console
     from otelhooks.approvals.layout import full, named, summary
-    from otelhooks.approvals.questions import Answer, added, check
+    from otelhooks.approvals.questions import Answer, check, doubts
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
@@ -114,7 +114,7 @@ def approve_command(
         if question.wanted:
             by = f"; {question.by} has" if question.by else ""
             console.say(one_line(f"Approvers: {question.wanted} must approve{by}"))
-        if warning := added(question, changes):
+        if warning := doubts(question, changes):
             console.say(f"Warning: {warning}")
         try:
             typed = console.ask(

@@ -12,7 +12,7 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from otelhooks.approvals.questions import Answer, Question, added, questions_at
+from otelhooks.approvals.questions import Answer, Question, doubts, questions_at
 from otelhooks.hooks.calls import same_json
 from otelhooks.plain_text import is_unseen, one_line, sanitize
 from otelhooks.store import terminal
@@ -92,9 +92,9 @@ def _answer(site: Site, request: Request, form: Mapping[str, str]) -> Response:
     except (ValueError, RecursionError) as error:
         return _page(site, question, f"The arguments cannot be read: {error}", 400, args)
     by = site.settings
-    warning = added(question, edit)
+    warning = doubts(question, edit)
     if warning and form.get("warned") != warning:
-        problem = f"Check the names: {warning}. Approve again to add them."
+        problem = f"Check the edit: {warning}. Approve again if it is right."
         return _page(site, question, problem, 400, args, warning)
     questions.answer(question, Answer(status, by.approver, edit, roles=by.roles))
     return RedirectResponse(f"{site.settings.root}/approvals", 303)

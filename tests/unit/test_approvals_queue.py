@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 import otelhooks
 from otelhooks import approvals, policy
 from otelhooks.approvals import store_questions
-from otelhooks.approvals.questions import Answer, Question, check
+from otelhooks.approvals.questions import Answer, Question, check, doubts
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
@@ -89,6 +89,28 @@ def row_of(path: Path, id: str) -> dict[str, Any]:
     with changed(path) as database:
         database.row_factory = sqlite3.Row
         return dict(database.execute("SELECT * FROM questions WHERE id = ?", (id,)).fetchone())
+
+
+@pytest.mark.parametrize(
+    ("edit", "warning"),
+    [
+        (None, ""),
+        ({"n": 5.5, "to": "b", "all": False, "none": 1, "tags": None}, ""),
+        ({"n": "5"}, "`n` is a number in the call, and a text in the edit"),
+        ({"all": 1}, "`all` is a boolean in the call, and a number in the edit"),
+        (
+            {"tags": "a", "x": 1},
+            "the call does not have `x`; it has `n`, `to`, `all`, `none`, `tags`; "
+            "`tags` is a list in the call, and a text in the edit",
+        ),
+    ],
+)
+def test_an_approver_is_warned_of_names_and_types_that_the_call_does_not_have(
+    edit: Any, warning: str
+) -> None:
+    args = {"n": 500, "to": "a", "all": True, "none": None, "tags": []}
+    question = dataclasses.replace(question_of("1"), about=json.dumps({"args": args}))
+    assert doubts(question, edit) == warning
 
 
 class TestAnswers:

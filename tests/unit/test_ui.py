@@ -246,7 +246,7 @@ class TestAnswers:
         answer = client.post("/approvals/12345678", data=form, headers=OURS)
         shown = html.unescape(answer.text)
         assert answer.status_code == 400
-        assert "the call does not have `too`; it has `to`. Approve again to add" in shown
+        assert "the call does not have `too`; it has `to`. Approve again if" in shown
         assert "ada@example.org" in shown
         assert self.status(path) == "pending"
         [warned] = re.findall(r'name="warned" value="(.*?)"', answer.text)
