@@ -119,6 +119,12 @@ def check_command(
     """
     from otelhooks.cli.policies import check, hook_lint
 
+    stores = [name for name in policies if with_store and name.endswith(".db")]
+    if stores:
+        raise ConfigError(
+            f"`--store` of `policy check` takes no path, such as `{one_line(stores[0])}`",
+            hint="name another store in OTELHOOKS_STORE",
+        )
     subject = _open(policies)
     calls = _source("", None, 1).calls() if with_store else ()
     keys = tuple(word.strip() for word in require.split(",") if word.strip())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from otelhooks.cli import options
 from otelhooks.cli.policy import header_pairs, headers_option, policy_option
@@ -89,8 +90,16 @@ def ui(
         raise ConfigError(
             f"the console needs the package `{error.name}`", hint="install `otelhooks[ui]`"
         ) from None
+    from otelhooks.cli.policies.subject import Subject
     from otelhooks.store import schema
 
+    for names in filter(None, (policies, candidate)):
+        Subject.open(names)
+    is_named = (
+        click.get_current_context().get_parameter_source("path") is ParameterSource.COMMANDLINE
+    )
+    if path and is_named and not path.exists():
+        raise schema.StoreError(path, "missing")
     if jaeger and tempo:
         raise ConfigError("--jaeger and --tempo exclude each other", hint="leave out one of them")
     server = ("jaeger", jaeger) if jaeger else ("tempo", tempo) if tempo else None

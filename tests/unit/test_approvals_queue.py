@@ -95,20 +95,23 @@ def row_of(path: Path, id: str) -> dict[str, Any]:
     ("edit", "warning"),
     [
         (None, ""),
-        ({"n": 5.5, "to": "b", "all": False, "none": 1, "tags": None}, ""),
+        ({"n": 5.5, "all": False, "none": 1}, ""),
         ({"n": "5"}, "`n` is a number in the call, and a text in the edit"),
         ({"all": 1}, "`all` is a boolean in the call, and a number in the edit"),
+        ({"none": [], "x": 1}, "the call does not have `x`; it has `n`, `all`, `none`"),
         (
-            {"tags": "a", "x": 1},
-            "the call does not have `x`; it has `n`, `to`, `all`, `none`, `tags`; "
-            "`tags` is a list in the call, and a text in the edit",
+            {"n": {}, "x": 1},
+            (
+                "the call does not have `x`; it has `n`, `all`, `none`; "
+                "`n` is a number in the call, and an object in the edit"
+            ),
         ),
     ],
 )
 def test_an_approver_is_warned_of_names_and_types_that_the_call_does_not_have(
     edit: Any, warning: str
 ) -> None:
-    args = {"n": 500, "to": "a", "all": True, "none": None, "tags": []}
+    args = {"n": 500, "all": True, "none": None}
     question = dataclasses.replace(question_of("1"), about=json.dumps({"args": args}))
     assert doubts(question, edit) == warning
 

@@ -222,6 +222,16 @@ def test_check_knows_tools_of_servers_from_recorded_calls(
     assert "write `github/create_pr` or `*/create_pr`" in result.stdout
 
 
+def test_the_store_of_check_takes_no_path(work: Path) -> None:
+    (work / "bare.yaml").write_text("policies: [{allow: search}]")
+    result = run("check", "bare.yaml", "--store", "other.db")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: `--store` of `policy check` takes no path, such as `other.db`\n"
+        "hint: name another store in OTELHOOKS_STORE\n"
+    )
+
+
 def test_tools_of_configured_servers_count(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (work / "my_servers.py").write_text(
         "from otelhooks import types\n"

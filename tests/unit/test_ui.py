@@ -796,6 +796,14 @@ class TestCommand:
         assert result.exit_code == 2
         assert "is not one approver" in result.output
 
+    @pytest.mark.parametrize("option", ["--policy", "--candidate", "--store"])
+    def test_a_file_that_is_missing_is_an_error(self, tmp_path, monkeypatch, option) -> None:
+        monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+        missing = str(tmp_path / "nope")
+        result = CliRunner().invoke(cli, ["ui", "--port", "0", option, missing])
+        assert result.exit_code == 2
+        assert missing in result.output
+
     def test_a_port_that_is_taken_is_an_error(self) -> None:
         import socket
 
