@@ -103,6 +103,12 @@ def init(
     if not (asks or yes or is_answered):
         click.echo("There is no terminal: these are the default answers.", err=True)
     wanted = _rules(found, deny, ask, asks=asks)
+    for tool in _unknown(found, (*wanted[0], *wanted[1])):
+        click.echo(
+            f"otelhooks: warning: no file defines `{one_line(tool)}`\n"
+            "hint: keep the rule if the tool is a framework's, or else correct its name",
+            err=True,
+        )
     answers = draft.Answers(
         *wanted,
         spans or _choose("2. Where do traces go?", _SPANS, asks=asks),
@@ -283,6 +289,18 @@ def _doubts(found: Survey, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
         near = get_close_matches(tool, names, n=1, cutoff=0.8)
         if near and tool not in names:
             yield tool, near[0]
+
+
+def _unknown(found: Survey, wanted: Sequence[str]) -> Iterator[str]:
+    """Yield plain names that no file defines, and that are like none that a file defines."""
+    names = {tool.name for tool in found.tools} | dict(_doubts(found, wanted)).keys()
+    for tool in wanted:
+        if tool not in names and _PLAIN.fullmatch(tool):
+            yield tool
+
+
+_PLAIN = re.compile(r"[\w.-]+")
+"""Neither `server/tool`, which no file of the project defines, nor a glob or kind."""
 
 
 def _choose(question: str, words: Sequence[str], *, asks: bool) -> str:

@@ -56,6 +56,8 @@ def of_result(result: Result) -> Iterator[str]:
     yield from columns(rows, "       ")
     if result.seen.get("failed"):
         yield f"       message  {shown(Redactor().mask_text(result.seen['message']))}"
+    for hint in result.doubts:
+        yield f"       {hint}"
     if case.call is not None:
         yield f"       call  {case.call.name} {json.dumps(case.call.args, default=str)}"
     else:
@@ -105,6 +107,7 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
     for rule in explanation.misspelt:
         name, known = rule.selector.text, f"{rule.policy_id}/{rule.id}"
         yield f"hint: rule `{known}` is about a tool `{name}`: did you mean it?"
+    yield from explanation.doubts
     if judged.hooks:
         yield ""
         yield "hooks that ran, in order"

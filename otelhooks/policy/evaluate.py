@@ -155,6 +155,7 @@ class PolicySet:
         listens: Whether rules may look at what the user said.
         traces: Whether rules look at where values came from.
         reads_annotations: Whether rules look at the annotations of MCP tools.
+        logs_failures: Whether a rule that cannot be evaluated is logged, once.
 
     Raises:
         ConfigError: A rule cannot be understood, or asks without an approver and is enforced.
@@ -297,6 +298,7 @@ class PolicySet:
         return new
 
     on_tool: Callable[[Call], object] | None = None
+    logs_failures: bool = True
     """Called with a tool before it is judged for the first time; must not raise."""
 
     def constant(self, call: Call) -> Ruling | None:
@@ -461,7 +463,7 @@ class PolicySet:
 
     def _log_failure(self, rule: Rule, error: BaseException) -> None:
         key = ("failed", rule.policy_id, rule.id, type(error).__qualname__)
-        if key not in self._said:
+        if self.logs_failures and key not in self._said:
             self._said.add(key)
             _log.error(
                 "rule `%s` of policy `%s` could not be evaluated and denies: %s\n"

@@ -296,6 +296,16 @@ def test_what_cannot_be_used_is_an_error_and_nothing_is_written(
     assert sorted(path.name for path in project.iterdir()) == ["app.py"]
 
 
+def test_a_name_that_no_file_defines_is_said(project: Path) -> None:
+    result = init("--deny", "nope_tool,files/x,read_*,kind:shell,delete_order,delete_ordr")
+
+    warnings = [line for line in result.stderr.splitlines() if "warning" in line]
+    assert warnings == [
+        "otelhooks: warning: no file defines `delete_ordr`: did you mean `delete_order`?",
+        "otelhooks: warning: no file defines `nope_tool`",
+    ]
+
+
 def test_a_name_that_is_almost_a_tools_is_said_and_written_as_it_was_given(project: Path) -> None:
     result = init("--deny", "delete_ordr")
 

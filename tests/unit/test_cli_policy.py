@@ -447,6 +447,43 @@ def test_explain_tells_of_a_rule_for_a_tool_of_almost_the_same_name(work: Path) 
     assert as_json["misspelt"] == [{"policy": "rules", "rule": "no-rm", "tool": "run_command"}]
 
 
+LABELLED = """
+policies:
+  - {deny: pay, when_argument_from: {iban: untrusted}}
+  - {deny: send, when_labels: [secret]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("untrustd", "hint: no rule looks at a label `untrustd`: did you mean `untrusted`?"),
+        ("web", "hint: no rule looks at a label `web`: known: secret, unknown, untrusted"),
+        ("untrusted", ""),
+        ("unknown", ""),
+    ],
+)
+def test_a_label_that_no_rule_looks_at_is_said(work: Path, label: str, said: str) -> None:
+    (work / "labels.yaml").write_text(LABELLED)
+    shown = run("explain", "pay", "--labels", label, "--policy", "labels.yaml").stdout
+    assert said in shown
+    assert ("hint" in shown) is bool(said)
+    (work / "c.yaml").write_text(
+        f"cases: [{{call: {{tool: pay, results: {{{label}: x}}}}, verdict: deny}}]"
+    )
+    shown = run("test", "labels.yaml", "--cases", "c.yaml").stdout
+    assert said in shown
+    assert ("hint" in shown) is bool(said)
+    assert "hint" not in run("explain", "pay", "--labels", label, "--policy", "rules.yaml").stdout
+
+
+def test_explain_does_not_advise_to_call_it(work: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (work / "n.yaml").write_text("policies: [{deny: pay, when: 'args[\"n\"] > 1'}]")
+    result = run("explain", "pay", "n=a", "--policy", "n.yaml")
+    assert "error    ScriptError" in result.stdout
+    assert caplog.text == ""
+
+
 def test_explain_says_who_decides_and_what_the_condition_saw(work: Path) -> None:
     result = run("explain", "run_command", "CommandLine=rm x", "--policy", "rules.yaml")
 

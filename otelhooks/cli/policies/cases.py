@@ -67,6 +67,11 @@ class Known(NamedTuple):
     user: types.User | None = None
     results: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def all_labels(self) -> list[str]:
+        """Labels in force, with those that results have."""
+        return list(dict.fromkeys((*self.labels, *(label for label, _ in self.results))))
+
 
 @dataclass(frozen=True)
 class Case:

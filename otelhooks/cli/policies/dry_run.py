@@ -6,8 +6,9 @@ The generators that decide in a running program decide here; this module only dr
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from otelhooks import types
@@ -113,6 +114,19 @@ class DryRun:
         for rule in rules.rules:
             if rule.test is not None:
                 rule.test = _watched(rule, self._tested)
+
+    def doubts(self, labels: Iterable[str]) -> Iterator[str]:
+        """Yield hints about labels that no rule looks at, if rules look at any."""
+        known: set[str] = set()
+        for rule in self.rules.rules:
+            known.update(rule.labels or (), *(names for _, names in rule.origins or ()))
+        for label in labels:
+            if known and label not in known:
+                near = get_close_matches(label, known, n=1)
+                meant = (
+                    f"did you mean `{near[0]}`?" if near else f"known: {', '.join(sorted(known))}"
+                )
+                yield f"hint: no rule looks at a label `{label}`: {meant}"
 
     def judge(
         self,

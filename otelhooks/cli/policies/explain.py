@@ -63,12 +63,14 @@ class Explanation:
         tried: Rules that can match the tool, in the order in which they are tried.
         known: What is known besides the call when it is made.
         misspelt: Rules for a tool whose name is almost that of this one, which no rule names.
+        doubts: Hints about labels that no rule looks at.
     """
 
     judgement: Judgement
     tried: tuple[Tried, ...]
     known: Known
     misspelt: tuple[Rule, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def explain(policy: DryRun, call: Call, known: Known = NOTHING) -> Explanation:
@@ -79,12 +81,16 @@ def explain(policy: DryRun, call: Call, known: Known = NOTHING) -> Explanation:
         call: Ends with the arguments that would run.
         known: What is known besides the call when it is made.
     """
+    policy.rules.logs_failures = False  # the explanation has them
     judged = policy.judge(
         call, known.labels, prompts=known.prompts, user=known.user, results=known.results
     )
     tried = [_tried(match, judged, known) for match in policy.rules.candidates(judged.call)]
     near = () if tried else Spelling(policy.rules).meet([judged.call])
-    return Explanation(judged, tuple(tried), known, tuple(each.rule for each in near))
+    doubts = policy.doubts(known.all_labels)
+    return Explanation(
+        judged, tuple(tried), known, tuple(each.rule for each in near), tuple(doubts)
+    )
 
 
 def _tried(match: Match, judged: Judgement, known: Known) -> Tried:

@@ -46,12 +46,14 @@ class Result:
         case: The case.
         differences: Differences from the case; empty if it passed.
         seen: The whole outcome, by the keys of cases.
+        doubts: Hints about labels of the case that no rule looks at.
     """
 
     suite: str
     case: Case
     differences: tuple[Difference, ...]
     seen: dict[str, Any]
+    doubts: tuple[str, ...] = ()
 
     @property
     def is_red(self) -> bool:
@@ -101,7 +103,8 @@ def run_suite(suite: Suite, tested: Subject) -> Iterator[Result]:
             for what, value in expected.items()
             if what in seen and not same_json(value, seen[what])
         )
-        yield Result(suite.name, case, differences, seen)
+        doubts = tuple(policy.doubts(case.known.all_labels))
+        yield Result(suite.name, case, differences, seen, doubts)
 
 
 def _call(case: Case, policy: DryRun) -> dict[str, Any]:
