@@ -234,6 +234,9 @@ def _row(question: Question) -> str:
     is_open = question.status == "pending"
     what = f"{_span(left)} left" if is_open else question.status
     by = f"{', approved' if is_open else ''} by {question.by}" if question.by else ""
+    if question.status == "approved" and not question.taken:
+        why = "its run waits to be resumed" if question.parked else "the program may have ended"
+        by += f", but no process has taken the answer: {why}"
     words = (question.id, f"{what}{by}", sanitize(question.tool), facts.get("agent", ""))
     return one_line("  ".join(filter(None, (*words, _program(question)))))
 
@@ -261,5 +264,6 @@ def _record(question: Question) -> dict[str, Any]:
         "expires_at": question.expires_at,
         "tool": question.tool,
         "approver": question.by,
+        "taken": bool(question.taken),
         **question.facts,
     }

@@ -681,6 +681,21 @@ class TestForgery:
 
 
 class TestCommands:
+    @pytest.mark.parametrize(
+        ("parked", "why"),
+        [("", "the program may have ended"), ("key", "its run waits to be resumed")],
+    )
+    def test_list_says_that_no_process_has_taken_an_approval(self, path, parked, why) -> None:
+        questions = StoreQuestions(path)
+        question = dataclasses.replace(question_of("12345678"), parked=parked)
+        questions.put(question)
+        questions.answer(question, Answer("approved", "u-17"))
+        said = f", but no process has taken the answer: {why}  send_email"
+        assert f"12345678  approved by u-17{said}" in run(path, "list", "--all").output
+        assert '"taken": false' in run(path, "list", "--all", "--json").output
+        questions.answer_of(question)
+        assert "12345678  approved by u-17  send_email" in run(path, "list", "--all").output
+
     def test_list_shows_what_waits(self, mail, path, background) -> None:
         called = background.submit(mail, "a")
         question = waiting(path)
