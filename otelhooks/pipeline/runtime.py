@@ -208,6 +208,7 @@ class Runtime:
         self.answers: Answers | None = None
         self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)
         self.outside: Session = Session()
+        self.withdraws: set[Callable[[], object]] = set()  # of questions that wait
         self.pending: int | None = None  # None until a question; then back to 0, or 1 would persist
         self.watch: Watch = watch(self)
         self.refresh: Callable[[], object] = _nothing
@@ -488,13 +489,15 @@ class Runtime:
     # -- end ----------------------------------------------------------------------------------
 
     def close(self, timeout_s: float = background.FLUSH_S) -> None:
-        """End what is open: sessions, background inspectors. Providers are closed elsewhere.
+        """End what is open: questions, sessions, background inspectors, but no providers.
 
         Conversations are not forgotten: later calls still count towards their limits.
 
         Args:
             timeout_s: Longest wait for background inspectors, in seconds.
         """
+        for withdraw in tuple(self.withdraws):
+            withdraw()
         for session in self.sessions.all():
             sessions.end(self, session)
         background.flush(timeout_s)
@@ -503,6 +506,7 @@ class Runtime:
         """Start afresh in a child process: the parent's threads and questions are not its own."""
         self._lock = threading.Lock()
         self.sessions.after_fork()
+        self.withdraws = set()
         self.pending = None
 
 

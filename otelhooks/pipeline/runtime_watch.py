@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,8 @@ class RuntimeWatch(Watch):
                 self._pause(op, call, verdict, is_new=True)
                 raise pause
         wait = _ask_spans(runtime, op, call, verdict)
+        withdraw = functools.partial(_end_wait, wait, Approval("withdrawn"))
+        runtime.withdraws.add(withdraw)
         runtime.has_run = True  # even if Ctrl-C ends the waiting
         runtime.wait_for(1)
         try:
@@ -142,6 +145,7 @@ class RuntimeWatch(Watch):
                 record_unawaited(runtime, op, verdict)
             raise
         finally:
+            runtime.withdraws.discard(withdraw)
             runtime.wait_for(-1)
         approval.decision_id = decision_id
         _end_wait(wait, approval)
@@ -251,7 +255,7 @@ def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace
 
 @fails_open
 def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
-    if wait is None:
+    if wait is None or not wait.is_recording():
         return
     wait.set_attribute(semconv.APPROVAL_STATUS, approval.status)
     if approval.is_answered:

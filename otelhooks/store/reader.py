@@ -498,7 +498,9 @@ def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
         (trace_id,),
     ).fetchall()
     attributes = [codec.decode(span["attributes"]) for span in spans]
-    agents = [it.get(semconv.GEN_AI_AGENT_NAME) for it in attributes if is_agent(it)]
+    # Without a span of an agent, whose process ended in the middle of a turn, calls name it.
+    runs = list(filter(is_agent, attributes)) or attributes
+    agents = [it.get(semconv.GEN_AI_AGENT_NAME) for it in runs]
     events = db.execute("SELECT origin FROM logs WHERE trace_id = ?", (trace_id,)).fetchall()
     first = next(iter((*spans, *events)), None)
     resource: Mapping[str, Any] = (

@@ -84,10 +84,14 @@ class _SqliteExporter(Generic[R]):
 
     def expect(self) -> None:
         """Note that a queue has taken a record for this exporter, and may drop it."""
-        next(self._expected)
+        if not self._is_ending:
+            next(self._expected)
 
     def hurry(self) -> None:
-        """Try no further batch after one that fails from now on: the process ends."""
+        """Try no further batch after one that fails from now on: the process ends.
+
+        Records that come later are not expected to be stored, as those of calls that still run.
+        """
         self._is_ending = True
 
     def shutdown(self) -> None:

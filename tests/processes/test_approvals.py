@@ -15,6 +15,8 @@ import pytest
 from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.errors import ConfigError
+from otelhooks.store.reader import Store
+from otelhooks.telemetry import semconv
 from tests.processes.at_terminal import at_terminal
 from tests.programs import Start, starting
 
@@ -170,6 +172,11 @@ def test_a_signal_that_ends_the_program_withdraws_the_question(
     agent.send_signal(number)
     agent.wait(30)
     assert StoreQuestions(path).find(question.id).status == "withdrawn"
+    [summary] = Store(path).traces()
+    found = Store(path).trace(summary.trace_id)
+    assert found is not None
+    [wait] = [span for span in found.spans if span.name == "otelhooks.approval.wait send_email"]
+    assert wait.attributes[semconv.APPROVAL_STATUS] == "withdrawn"
 
 
 def test_of_killed_programs_no_other_takes_the_answer(agents: Start, path: Path) -> None:

@@ -505,6 +505,22 @@ class TestTrouble:
         assert (lost > 0) is bool(most)
         assert (f"{lost} spans could not be stored" in caplog.text) is bool(most)
 
+    def test_spans_that_come_while_the_process_ends_are_not_missed(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        exporter = SqliteSpanExporter(path)
+        exporter.expect()
+        exporter.hurry()
+        exporter.expect()
+        exporter.export(make_spans(1))
+        exporter.shutdown()
+        assert caplog.text == ""
+
+    def test_the_agent_of_a_turn_that_was_not_stored_is_named(self, path: Path) -> None:
+        call = {semconv.GEN_AI_OPERATION_NAME: "chat", semconv.GEN_AI_AGENT_NAME: "ops"}
+        SqliteSpanExporter(path).export(make_spans(2, **call))
+        assert [one.agents for one in Store(path).traces()] == [("ops",)]
+
     def test_at_the_end_a_locked_store_is_waited_for_once_and_all_is_counted(
         self, path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:

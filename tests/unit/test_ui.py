@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.approvals.questions import Answer, Question
+from otelhooks.approvals.questions import Answer, Question, doubts
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.cli.policies.subject import Subject
@@ -268,6 +268,7 @@ class TestAnswers:
     ) -> None:
         question = asked(path, args={"x": before})
         form = self.form(settings, question, answer="approve", args=f'{{"x": {after}}}')
+        form["warned"] = doubts(question, {"x": json.loads(after)})
         client.post("/approvals/12345678", data=form, headers=OURS)
         answer = StoreQuestions(path).answer_of(question)
         assert json.dumps(answer.edit) == f'{{"x": {after}}}'
