@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,6 +129,7 @@ def ui(
             server=server,
             headers=header_pairs(headers),
             grafana=grafana,
+            listening=_listening(),
         )
         app = create_app(settings)
         click.echo(settings.address)
@@ -141,3 +143,17 @@ def ui(
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
         with contextlib.suppress(KeyboardInterrupt):  # how uvicorn passes on a Ctrl-C
             Server(config).run(sockets=[listening])
+
+
+_SHORTEST = 20
+
+
+def _listening() -> str:
+    """Return the token of programs that read ``/events``; empty for none."""
+    token = os.environ.get("OTELHOOKS_EVENTS_TOKEN", "").strip()
+    if token and len(token) < _SHORTEST:
+        raise ConfigError(
+            f"OTELHOOKS_EVENTS_TOKEN has fewer than {_SHORTEST} characters",
+            hint="take what `python -c 'import secrets; print(secrets.token_urlsafe())'` prints",
+        )
+    return token

@@ -27,6 +27,7 @@ _OTHERS = frozenset(
         "OTELHOOKS_RUN",
         "OTELHOOKS_RUN_PID",
         "OTELHOOKS_TRACE_STORE",
+        "OTELHOOKS_EVENTS_TOKEN",
         "OTELHOOKS_COLLECTOR_METRICS",
         # Of the files in `collector/`.
         "OTELHOOKS_DASHBOARDS_URL",

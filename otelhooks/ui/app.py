@@ -41,7 +41,9 @@ def create_app(settings: Settings) -> Starlette:
         site.route("/stops", stops.change, methods=["POST"]),
         Mount("/static", StaticFiles(directory=os.path.join(FOLDER, "static"))),
     ]
-    guard = Middleware(Guard, root=settings.root, token=settings.token)
+    guard = Middleware(
+        Guard, root=settings.root, token=settings.token, listening=settings.listening
+    )
     handlers: Any = {ConfigError: site.problem, 404: site.missing}
     app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
     app.state.site = site

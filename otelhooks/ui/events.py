@@ -30,7 +30,21 @@ async def stream(site: Site, request: Request) -> Response:
     if seen and not re.fullmatch(r"\d{1,18}-\d{1,18}", seen):
         return PlainTextResponse("This is not an event id.\n", 400)
     position = Position(*map(int, seen.split("-"))) if seen else None
+    if position is not None:
+        end = await run_in_threadpool(_end, site)
+        if position.span > end.span or position.event > end.event:
+            text = f"The store ends at {end.span}-{end.event}, before this id: it was replaced.\n"
+            return PlainTextResponse(f"{text}Begin with 0-0, or without an id.\n", 410)
     return StreamingResponse(_messages(site, position), media_type="text/event-stream")
+
+
+def _end(site: Site) -> Position:
+    try:
+        return site.store.end()
+    except StoreError as error:
+        if error.cause != "missing":
+            raise
+        return Position()
 
 
 async def _messages(site: Site, position: Position | None) -> AsyncIterator[str]:

@@ -5,6 +5,9 @@ the token of this start, which the first visit puts into a cookie. Browsers send
 host to all of its ports, so to an agent's server as well, but only below the cookie's path, which
 no one else knows. A request that changes something must come from a page of the console
 (``Origin``), and carry the token that its forms have.
+
+A program that listens to events may have a token that outlives a restart, but opens nothing else:
+while the console is away, any program can take its port, and gets what is sent there.
 """
 
 from __future__ import annotations
@@ -50,10 +53,12 @@ class Guard:
         app: What is guarded.
         root: The path that all pages are below; of this start only.
         token: What a browser must know as well.
+        listening: What a program sends to read ``/events``, and only that; empty for nothing.
     """
 
-    def __init__(self, app: ASGIApp, root: str, token: str) -> None:
+    def __init__(self, app: ASGIApp, root: str, token: str, listening: str) -> None:
         self._app, self._root, self._token = app, root, token
+        self._listening = listening
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -63,7 +68,9 @@ class Guard:
             return
         scope["root_path"] = self._root
         request = Request(scope)
-        answer = self._refused(request) or self._first_visit(request)
+        answer = self._refused(request)
+        if answer is None and not self._listens(request):
+            answer = self._first_visit(request)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -88,6 +95,8 @@ class Guard:
         host = request.headers.get("host", "")
         if not _HOST.fullmatch(host):
             return PlainTextResponse("The console does not have this name.\n", 421)
+        if self._listens(request):
+            return None
         given = request.query_params.get("token", request.cookies.get(_COOKIE, ""))
         root = f"{self._root}/"
         if not (_same(request.scope["path"][: len(root)], root) and _same(given, self._token)):
@@ -97,6 +106,13 @@ class Guard:
         if request.method not in ("GET", "HEAD") and not is_ours:
             return PlainTextResponse("This page is not one of the console's.\n", 403)
         return None
+
+    def _listens(self, request: Request) -> bool:
+        given = request.headers.get("authorization", "")
+        is_asked = (
+            self._listening and request.method == "GET" and request.scope["path"] == "/events"
+        )
+        return bool(is_asked) and _same(given, f"Bearer {self._listening}")
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -57,6 +57,7 @@ class Settings:
         server: ``jaeger`` or ``tempo`` and its address, if traces are read from there.
         headers: Sent to that server.
         grafana: Base address of a Grafana that shows the same traces; empty for none.
+        listening: The token of programs that read ``/events``; empty for none.
     """
 
     store: Path
@@ -73,6 +74,7 @@ class Settings:
     server: tuple[str, str] | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     grafana: str = ""
+    listening: str = ""
 
     @classmethod
     def of_start(cls, **given: Any) -> Settings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
 import re
 import signal
@@ -15,9 +14,12 @@ from typing import Any
 import pytest
 
 from otelhooks import types
+from tests.ports import free_ports
 
 pytest.importorskip("starlette")
 httpx2 = pytest.importorskip("httpx2")
+
+TOKEN = "a-token-for-listeners"
 
 PROGRAM = """
 import otelhooks
@@ -103,22 +105,19 @@ def test_the_stream_has_the_events_that_listeners_get(
 
 
 @pytest.mark.timeout(120)  # as above
-def test_a_program_listens_as_the_documentation_says(
-    process: subprocess.Popen[str], env: dict[str, str]
-) -> None:
+def test_a_program_listens_as_the_documentation_says(env: dict[str, str]) -> None:
     page = Path(__file__).parents[2] / "docs" / "cli.md"
     [code] = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
     names: dict[str, Any] = {}
     exec(code, names)
-    assert process.stdout is not None
-    run_program(env)
-    address = process.stdout.readline().strip()
-    heard = names["listen"](address)
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        first = pool.submit(next, heard)
-        while not first.done():
+    (port,) = free_ports(1)
+    heard = names["listen"](f"http://127.0.0.1:{port}/events", TOKEN, "0-0")
+    for _ in range(2):
+        command = [sys.executable, "-m", "otelhooks", "ui", "--port", str(port)]
+        with subprocess.Popen(command, env=env | {"OTELHOOKS_EVENTS_TOKEN": TOKEN}) as console:
             run_program(env)
-    assert first.result().tool_name == "drop"
+            assert {next(heard).tool_name for _ in range(3)} == {"drop", "look"}
+            console.terminate()
 
 
 @pytest.mark.timeout(120)  # as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import re
@@ -146,6 +147,32 @@ class TestWhoMayLook:
         for page in ("/", "/approvals", f"/{settings.root[1:-1]}x/approvals", settings.root):
             assert browser.get(page, headers=cookie, follow_redirects=False).status_code == 401
         assert browser.get(f"{settings.root}/approvals", headers=cookie).status_code == 200
+
+    def test_a_listener_reads_events_and_nothing_else(self, settings, path) -> None:
+        stored(path)
+        listening = "a-token-for-listeners"
+        app = create_app(dataclasses.replace(settings, listening=listening))
+        program = TestClient(app, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+        bearer = {"authorization": f"Bearer {listening}"}
+        late = program.get("/events?token=x&since=9-9", headers=bearer)
+        assert (late.status_code, "set-cookie" in late.headers) == (410, False)
+        assert "The store ends at 1-0, before this id" in late.text
+        assert program.get("/events?since=x", headers=bearer).status_code == 400
+        for page in (f"{settings.root}/events", f"{settings.root}/approvals", "/approvals", "/"):
+            assert program.get(page, headers=bearer).status_code == 401
+        assert program.post("/events", headers=bearer | OURS).status_code == 401
+        elsewhere = {**bearer, "host": "evil.example"}
+        assert program.get("/events?since=9-9", headers=elsewhere).status_code == 421
+        for wrong in ({}, {"authorization": "Bearer "}, {"cookie": f"otelhooks={settings.token}"}):
+            assert program.get("/events?since=9-9", headers=wrong).status_code == 401
+
+    def test_without_a_token_for_listeners_there_are_none(self, settings, path) -> None:
+        program = TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}")
+        bearer = {"authorization": "Bearer "}
+        assert program.get("/events?since=9-9", headers=bearer).status_code == 401
+
+    def test_an_id_of_a_store_that_is_missing_is_refused(self, client) -> None:
+        assert client.get("/events?since=1-0").status_code == 410
 
     def test_an_empty_token_changes_no_cookie(self, client) -> None:
         answer = client.get("/?token=", follow_redirects=False)
@@ -804,6 +831,12 @@ class TestCommand:
         result = CliRunner().invoke(cli, ["ui", "--port", "0", option, missing])
         assert result.exit_code == 2
         assert missing in result.output
+
+    def test_a_token_for_listeners_is_long(self, monkeypatch) -> None:
+        monkeypatch.setenv("OTELHOOKS_EVENTS_TOKEN", "short")
+        result = CliRunner().invoke(cli, ["ui", "--port", "0"])
+        assert result.exit_code == 2
+        assert "OTELHOOKS_EVENTS_TOKEN has fewer than 20 characters" in result.output
 
     def test_a_port_that_is_taken_is_an_error(self) -> None:
         import socket
