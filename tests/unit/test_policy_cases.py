@@ -152,6 +152,7 @@ def test_monitor_mode_of_the_policy_is_that_of_its_cases(tmp_path: Path) -> None
         ("cases: [{event: tool.pre, verdict: block, args: {}}]", "a case has no `args`"),
         ("cases: []\nmode: monitr", "unknown mode `monitr`"),
         ("cases: []\nservers: [{name: a b}]", "no server"),
+        ("cases: []\nservers: [{name: a, enabled: [b]}]", "a server has no `enabled`"),
         ("cases: []\ncases: []", "occurs twice"),
     ],
 )

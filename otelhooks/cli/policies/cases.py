@@ -44,6 +44,7 @@ _CALL_KEYS = (
     "prompt",
     "user",
 )
+_SERVER_KEYS = ("name", "enabled_tools", "disabled_tools")
 _USER_KEYS = ("id", "roles", "tenant")
 _CASE_KEYS = ("name", "call", "event", "payload", "verdict")
 _EXPECTED_OF_CALL = ("rule", "message", "observed", "failed", "asked", "args")
@@ -171,6 +172,7 @@ def _suite(node: Node, stem: str) -> Suite:
 
 def _servers(node: Node | None) -> Iterator[types.McpStdioServer]:
     for each in node.items("servers") if node is not None else ():
+        _only(each, each.mapping("a server"), _SERVER_KEYS, "a server")
         try:
             yield types.McpStdioServer(command="", **each.plain())
         except (TypeError, ValueError) as error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
+from otelhooks.errors import ConfigError
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import Lasting
 from otelhooks.policy import builders, presets
@@ -23,6 +25,7 @@ from otelhooks.policy.files.kinds import (
     TOOL,
     Key,
     Kind,
+    checked,
     choice,
     list_of,
     map_of,
@@ -31,7 +34,7 @@ from otelhooks.policy.files.kinds import (
 from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
 from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
-from otelhooks.policy.rules import Mode, Policy, Severity, read_origins, read_user
+from otelhooks.policy.rules import Mode, Policy, Severity, read_labels, read_origins, read_user
 from otelhooks.policy.shells.rules import Runs, shell_only
 from otelhooks.policy.workspace import workspace_only
 
@@ -72,7 +75,8 @@ class Statement:
 
 
 _WHEN = Key("when", WHEN, "Starlark expression that must hold; `args` is the call's arguments.")
-_WHEN_LABELS = Key("when_labels", list_of(LINE), "One of these labels must be in force.")
+_LABELS = list_of(checked(LINE, lambda text: read_labels("labels", text)))
+_WHEN_LABELS = Key("when_labels", _LABELS, "One of these labels must be in force.")
 _WHEN_ANNOTATIONS = Key(
     "when_annotations",
     record(*(Key(name, FLAG, "What the tool's MCP server must have said.") for name in HINTS)),
@@ -97,7 +101,7 @@ _WHEN_USER = Key(
     ),
     "What the user must be; what is unknown of the user fits rules that do not allow.",
 )
-_ORIGINS = map_of(list_of(LINE))
+_ORIGINS = map_of(_LABELS)
 _WHEN_ARGUMENT_FROM = Key(
     "when_argument_from",
     Kind(
@@ -159,6 +163,15 @@ def _workspace(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
 
 def _shell(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
     return shell_only(dirs, options.get("programs", ()), options.get("runs", "allow"))
+
+
+def _program(name: str) -> None:
+    """Check that an entry of ``programs`` can be what a command starts with."""
+    if not re.fullmatch(r"[\w.+-]+", name):
+        raise ConfigError(
+            f"`{name}` is not one program's name",
+            hint="write the name alone, such as `terraform`; its arguments are free",
+        )
 
 
 _TOOLS = list_of(TOOL)
@@ -232,7 +245,7 @@ STATEMENTS = {
             (
                 Key(
                     "programs",
-                    list_of(LINE),
+                    list_of(checked(LINE, _program)),
                     "More programs that may run, as long as no argument leads outside.",
                 ),
                 Key(
@@ -248,7 +261,7 @@ STATEMENTS = {
             _TOOLS,
             "Mark the conversation when the tool runs; `when_labels` reads it.",
             (
-                Key("adds", list_of(LINE), "The labels.", required=True),
+                Key("adds", _LABELS, "The labels.", required=True),
                 Key("per", choice(*get_args(Lasting)), "How long they last."),
                 _ID,
                 _NAME,
