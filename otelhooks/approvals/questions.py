@@ -355,7 +355,7 @@ def doubts(question: Question, edit: Mapping[str, Any] | None) -> str:
     args: Mapping[str, Any] = question.facts.get("args", {})
     found = [_added(args, edit or {})]
     for name, value in (edit or {}).items():
-        was, is_now = _KINDS.get(type(args.get(name))), _KINDS.get(type(value))
+        was, is_now = _kind(args.get(name)), _kind(value)
         if was and is_now and was != is_now:
             found.append(
                 f"`{one_line(name, _NAME)}` is {was} in the call, and {is_now} in the edit"
@@ -363,13 +363,18 @@ def doubts(question: Question, edit: Mapping[str, Any] | None) -> str:
     return "; ".join(filter(None, found))
 
 
+def _kind(value: Any) -> str:
+    """Return what a value in JSON is, in words; empty for null."""
+    return _KINDS.get(type(value).__name__, "")
+
+
 _KINDS = {
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
+    "bool": "a boolean",
+    "int": "a number",
+    "float": "a number",
+    "str": "a text",
+    "list": "a list",
+    "dict": "an object",
 }
 
 
