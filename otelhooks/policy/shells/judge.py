@@ -35,9 +35,10 @@ _FREE = Entry(free=True)
 _MARKS = "".join((UNKNOWN, PIPE, FOUND, *GLOBS.values()))
 _OPEN = re.compile(f"[{_MARKS}]")
 _SPLITTING = re.compile(rf"[\s*?\[\\{_MARKS}]")
+_PATTERN = re.compile(rf"[{''.join(GLOBS.values())}][A-Za-z0-9_./{''.join(GLOBS.values())}-]*")
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
-_PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[|:|python -m")
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[\[?|:|python -m")
 _TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
 _ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
 _SOURCE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hpp|o|a|s|S)$")
@@ -45,6 +46,7 @@ _MODULE_PATH = re.compile(r"\.(?:/[A-Za-z0-9_./-]*)?|[A-Za-z0-9_/]+\.go")
 _OWN_PACKAGE = re.compile(r"\.(?:\[[A-Za-z0-9,_-]+\])?")
 _PATHS = frozenset(("look", "read", "write", "remove", *TREES))
 _REPEATED = frozenset(("for", "loop", "pipe"))
+_READING = frozenset(("<", "<<", "<&", ">&"))
 _HERE = frozenset(("",))
 _PRINTING = frozenset(("-print", "-ls", "-exec"))
 _GIT_PATTERN = re.compile(
@@ -61,6 +63,8 @@ _BSD_SED = re.compile(
     r"[0-9,$!+~ \t]*(?:.*[;{}\n\\].*|([rw])(.*)|s(.)(?:(?!\3).)*\3(?:(?!\3).)*\3.*w.*)", re.DOTALL
 )
 _REVISION = re.compile(r"[A-Za-z0-9_.~^@{}-]*[A-Za-z0-9_~^@}]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DIGITS = re.compile(r"[0-9-]*")
 _NPROC = parse("nproc")
 _COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
 
@@ -106,6 +110,7 @@ class Judge:
         self._loops: dict[str, Argument] = {}
         self._known: set[str] = set()
         self._moved = False
+        self._is_still = False
         self._handlers: Mapping[str, Callable[[str, _Folders], None]] = {
             "activate": self._activate,
             "any": self._any,
@@ -151,10 +156,12 @@ class Judge:
 
     def _text(self, text: str, folders: _Folders) -> None:
         node = parse(text)
+        self._is_still = self._depth == 0 and all(map(self._keeps_names, nodes(node)))
         saved = self._loops, self._known
         self._loops, self._known = {}, set()
         try:
             self._names(node)
+            _check_sums(node)
             self._run(node, folders)
         finally:
             self._loops, self._known = saved
@@ -184,6 +191,18 @@ class Judge:
             self._check_name(name)
         self._known |= loops | others
 
+    def _keeps_names(self, node: Node) -> bool:
+        """Return whether a node makes, moves and removes no file itself."""
+        if not all(
+            r.operator in _READING or _literal(r.word) == "/dev/null" for r in node.redirects
+        ):
+            return False
+        return (
+            isinstance(node, Block)
+            or not node.words
+            or _literal(node.words[0]) in self._table.still
+        )
+
     def _check_name(self, name: str) -> None:
         if self._table.assigned.fullmatch(name) is None:
             raise Refused("unread", f"`{name}` may change what programs do: use another name")
@@ -206,6 +225,9 @@ class Judge:
         with _Noted(self.problems):
             self._redirects(node.redirects, folders)
         kind = node.kind
+        if kind == "case":
+            with _Noted(self.problems):
+                self._argument(node.words[0], folders)
         if kind == "pipe":
             return self._pipe(node, folders)
         if kind == "for":
@@ -250,7 +272,9 @@ class Judge:
             text = part.text
             if part.kind == "glob":
                 text, many = GLOBS[text], True
-            elif part.kind == "variable":
+            elif part.kind == "sum":
+                text, splits = UNKNOWN, splits or not part.quoted
+            elif part.kind in {"variable", "changed"}:
                 value = self._variable(part)
                 text, splits = value.text, splits or value.splits
             elif part.kind == "output" and part.node == _NPROC:
@@ -265,10 +289,22 @@ class Judge:
             texts.append(text)
         return Argument("".join(texts), splits, many or splits)
 
+    def _operand(self, word: Word, folders: _Folders) -> Argument:
+        """Return a word of a command; a pattern that begins it may be followed by names alone."""
+        found = self._argument(word, folders)
+        if (
+            self._is_still
+            and word[0].kind == "glob"
+            and _PATTERN.fullmatch(found.text)
+            and all(map(self._places.has_plain_names, folders))
+        ):
+            return found._replace(text=f"./{found.text}")
+        return found
+
     def _variable(self, part: Part) -> Argument:
         if part.text == "?":
             return Argument("0")  # or another number
-        value = self._loops.get(part.text)
+        value = self._loops.get(part.text) if part.kind == "variable" else None
         if value is not None and not value.splits:
             splits = not part.quoted and _SPLITTING.search(value.text) is not None
             return Argument(value.text, splits)
@@ -298,7 +334,7 @@ class Judge:
                     self._given(name, value, folders)
                 else:
                     self._check_name(name)
-            words = [self._argument(word, folders) for word in node.words]
+            words = [self._operand(word, folders) for word in node.words]
             if words:
                 operators = {each.operator for each in node.redirects}
                 if not operators.isdisjoint({"<", "<<", "<&"}):
@@ -622,16 +658,53 @@ def _literal(word: Word) -> str:
     return "".join(part.text for part in word)
 
 
+def _check_sums(whole: Block) -> None:
+    """Refuse sums with names that may not be numbers, since shells calculate what their value says.
+
+    A name is a number if a command of its own has made it one before, and nothing else than numbers
+    and sums is assigned to it anywhere.
+    """
+    others: set[str] = set()
+    for node in nodes(whole):
+        if isinstance(node, Block):
+            others.add(node.name)
+            continue
+        others |= {name for name, word in node.assigned if not all(map(_is_number, word))}
+        if node.words and _literal(node.words[0]) == "read":
+            others |= {_literal(word) for word in node.words[1:]}
+    numbers: set[str] = set()
+    for part in whole.parts:
+        used = {
+            name
+            for node in nodes(part)
+            for word in _words(node)
+            for each in word
+            if each.kind == "sum"
+            for name in _NAME.findall(each.text)
+        }
+        if not used <= numbers - others:
+            raise Refused("unread", "a sum of what may not be a number: begin with `x=0` on a line")
+        if isinstance(part, Simple) and not part.words and not part.redirects:
+            numbers |= {name for name, _ in part.assigned}
+
+
+def _is_number(part: Part) -> bool:
+    return part.kind == "sum" or (part.kind == "text" and _DIGITS.fullmatch(part.text) is not None)
+
+
+def _words(node: Node) -> list[Word]:
+    """Return the words of a node itself."""
+    words = [*node.words, *(each.word for each in node.redirects)]
+    return words if isinstance(node, Block) else [*words, *(word for _, word in node.assigned)]
+
+
 def nodes(node: Node) -> Iterator[Node]:
     """Yield a node and all in it, those in words too."""
     yield node
-    words = [*node.words, *(each.word for each in node.redirects)]
     if isinstance(node, Block):
         for part in node.parts:
             yield from nodes(part)
-    else:
-        words += [word for _, word in node.assigned]
-    for word in words:
+    for word in _words(node):
         for part in word:
             if part.node is not None:
                 yield from nodes(part.node)

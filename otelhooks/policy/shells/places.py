@@ -30,6 +30,7 @@ _SECRET = re.compile(
     r"|secrets?(\.(ya?ml|json|toml|env|ini|txt))?|\.?\w*_history|\.history|shadow",
     re.IGNORECASE,
 )
+_PLAIN_NAME = re.compile(r"[\w.][\w.,+ -]*")
 WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
 
 
@@ -76,6 +77,15 @@ class Places:
     def has(self, name: str, folder: str) -> bool:
         """Return whether a directory, relative to the start, has something of this name."""
         return os.path.lexists(os.path.join(self.start, folder, name))
+
+    def has_plain_names(self, folder: str) -> bool:
+        """Return whether no name in a directory could be an option, an address or an assignment."""
+        try:
+            names = os.listdir(os.path.join(self.start, folder))
+        except OSError:  # such as one whose name is a pattern
+            return False
+        self._left -= len(names)
+        return self._left >= 0 and all(map(_PLAIN_NAME.fullmatch, names))
 
     def check(self, use: str, path: str, folder: str) -> None:
         """Refuse a path that may not be used.

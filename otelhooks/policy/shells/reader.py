@@ -22,10 +22,25 @@ _QUOTED = re.compile(r"[^\"$`\\!]+")
 _VARIABLE = re.compile(
     r"\$(?:([A-Za-z_][A-Za-z0-9_]*)(?![A-Za-z0-9_\[:])|\{([A-Za-z_][A-Za-z0-9_]*)\}|(\?))"
 )
+_CHANGED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(?:%%?|##?)[A-Za-z0-9_.,/*?-]+|\^\^?|,,?)\}")
+"""A variable without its beginning or end, or with other capitals (an error but in bash)."""
+_OPERAND = r"[ \t]*(?:\$?[A-Za-z_][A-Za-z0-9_]*|[0-9]{1,9})[ \t]*"
+_SUM = re.compile(rf"\$\(\({_OPERAND}(?:[-+*/%]{_OPERAND})*\)\)")
+_TESTED = (
+    r"(?:[A-Za-z0-9_.,/][A-Za-z0-9_.,/-]*|\$[A-Za-z_][A-Za-z0-9_]*"
+    r"|'[^'\n]*'|\"(?:[^\"$`\\!\n]|\$(?=[A-Za-z_{]))*\")"
+)
+_TEST = re.compile(
+    rf"\[\[[ \t]+(?:![ \t]+)?(?:-[defnz][ \t]+{_TESTED}|{_TESTED}[ \t]+[!=]?=[ \t]+{_TESTED})"
+    r"[ \t]+\]\](?=[ \t\n;|&)]|$)"
+)
+_TEST_WORD = re.compile(rf"{_TESTED}|[^ \t]+")
+_CHOICE = r"(?:[A-Za-z0-9_.,:/@%+*?-]+|'[^'\n]*'|\"[^\"$`\\!\n]*\")"
+_CHOICES = re.compile(rf"{_CHOICE}(?:[ \t]*\|[ \t]*{_CHOICE})*[ \t]*\)")
 _NUMBER = re.compile(r"[0-9-](?=[\s;|&)]|$)")
 _RESERVED = re.compile(r"(?:[a-z]{2,9}|[{}!]|\[\[)(?=[\s;()|&<>]|$)")
-_CLOSING = frozenset("then elif else fi do done } in".split())
-_UNSUPPORTED = frozenset("case esac function select coproc [[ repeat foreach end".split())
+_CLOSING = frozenset("then elif else fi do done } in esac".split())
+_UNSUPPORTED = frozenset("function select coproc repeat foreach end".split())
 _REDIRECT = re.compile(r"([0-9]?)(<<-?|>>|>&|<&|<|>)(?![<>&|(])")
 _DELIMITER = re.compile(r"'(\w+)'|\"(\w+)\"|(\w+)(?=[\s;|&)]|$)", re.ASCII)
 _END = frozenset(" \t\n;|&)")
@@ -52,8 +67,9 @@ class Part(NamedTuple):
     """A part of a word.
 
     Attributes:
-        kind: ``text``, ``glob``, ``variable``, ``output`` (of commands), or ``pipe`` (``<(...)``).
-        text: The text, ``*`` or ``?``, or the variable's name.
+        kind: ``text``, ``glob``, ``variable``, ``changed`` (a part of a variable, or with other
+            capitals), ``sum``, ``output`` (of commands), or ``pipe`` (``<(...)``).
+        text: The text, ``*`` or ``?``, the variable's name, or the sum.
         quoted: Whether it is in quotes, so that it cannot become several words.
         node: Commands whose output it is.
     """
@@ -86,11 +102,11 @@ class Block(NamedTuple):
     """Commands that belong together.
 
     Attributes:
-        kind: ``list``, ``and``, ``or``, ``pipe``, ``subshell``, ``loop`` or ``for``.
+        kind: ``list``, ``and``, ``or``, ``pipe``, ``subshell``, ``case``, ``loop`` or ``for``.
         parts: The commands.
         redirects: Redirections of all of them.
         name: Variable of a ``for``.
-        words: Its values.
+        words: Its values, or the word of a ``case``.
     """
 
     kind: str
@@ -150,18 +166,20 @@ class _Reader:
     # -- lists ----------------------------------------------------------------------------------
 
     def _list(self, ends: Collection[str]) -> Block:
-        """Read commands up to one of the reserved words, to ``)``, or to the end."""
+        """Read commands up to a reserved word, ``;;`` if it is an end, ``)``, or the very end."""
         self.depth += 1
         if self.depth > _MOST_DEPTH:
             _unread("commands are nested too deep")
         parts: list[Node] = []
         while True:
             self._blanks(lines=True)
-            if self._peek() in {"", ")"} or self._reserved() in ends:
+            if self._peek() in {"", ")"} or self._reserved() in ends or self._ends_choice(ends):
                 break
             parts.append(self._and_or())
             self._blanks()
             following = self._peek()
+            if self._ends_choice(ends):
+                break
             if following == "&":
                 self.at += 1
                 self._blanks(lines=True)
@@ -177,9 +195,12 @@ class _Reader:
         if self._due:
             _unread("a here-document has no end")
         self.depth -= 1
-        if not parts and (ends or self._peek() == ")"):
+        if not parts and (ends or self._peek() == ")") and not self._ends_choice(ends):
             _unread("a list of commands is empty: write a command")
         return Block("list", tuple(parts))
+
+    def _ends_choice(self, ends: Collection[str]) -> bool:
+        return ";;" in ends and self.text.startswith(";;", self.at)
 
     def _and_or(self) -> Node:
         parts = [self._pipe()]
@@ -223,7 +244,7 @@ class _Reader:
         if self._peek() == "(":
             self.at += 1
             if self._peek() == "(":
-                _unread("`((`: arithmetic is not read")
+                _unread("`((`: write `x=$((x + 1))`")
             body = self._list(())
             self._take(")")
             return Block("subshell", (body,), self._redirects())
@@ -238,6 +259,10 @@ class _Reader:
             return self._compound("loop", ("do",), ("done",))
         if word == "for":
             return self._for()
+        if word == "case":
+            return self._case()
+        if word == "[[":
+            return self._test()
         if word in _CLOSING or word in _UNSUPPORTED or word == "!":
             _unread(f"`{word}` is not read here: write plain commands")
         return self._simple()
@@ -284,6 +309,44 @@ class _Reader:
             _unread("`for` needs `do`")
         body = self._compound("for", ("done",))
         return body._replace(name=name[0], words=tuple(words))
+
+    def _case(self) -> Block:
+        self.at += 4
+        self._blanks()
+        if self.inner:
+            _unread("`case` in a substitution, which old shells read up to its first `)`")
+        if self._peek() not in {'"', "$"}:
+            _unread('`case`: write `case "$x" in`')
+        word = self._word(assigned=True)
+        self._blanks()
+        if self._reserved() != "in":
+            _unread("`case` needs `in`")
+        self.at += 2
+        parts: list[Node] = []
+        while True:
+            self._blanks(lines=True)
+            if parts and self._reserved() == "esac":
+                self.at += 4
+                return Block("case", tuple(parts), self._redirects(), words=(word,))
+            choices = _CHOICES.match(self.text, self.at)
+            if choices is None or "esac" in choices[0]:
+                _unread("`case` needs patterns of letters, `*` and `?`, and `esac` behind a `;;`")
+            self.at = choices.end()
+            parts.append(self._list((";;",)))
+            self._take(";")
+            self._take(";")
+
+    def _test(self) -> Simple:
+        """Read ``[[ ... ]]``, which is a program to shells that do not know it."""
+        match = _TEST.match(self.text, self.at)
+        if match is None:
+            _unread("`[[`: write `[`, or one test with `-d`, `-e`, `-f`, `-n`, `-z`, `==` or `!=`")
+        self.at = match.end()
+        words: list[Word] = []
+        for text in _TEST_WORD.findall(match[0]):
+            is_plain = text[0] not in "'\"$"
+            words.append((Part("text", text),) if is_plain else _Reader(text)._word())
+        return Simple((), tuple(words), ())
 
     def _simple(self) -> Simple:
         assigned: list[tuple[str, Word]] = []
@@ -506,6 +569,11 @@ class _Reader:
         if match is not None:
             self.at = match.end()
             return Part("variable", match[1] or match[2] or match[3], quoted)
+        for kind, form, group in (("changed", _CHANGED, 1), ("sum", _SUM, 0)):
+            match = form.match(self.text, self.at)
+            if match is not None:
+                self.at = match.end()
+                return Part(kind, match[group], quoted)
         self.at += 1
         following = self._peek()
         if following == "(":
@@ -518,7 +586,7 @@ class _Reader:
         """Read commands in parentheses."""
         self._take("(")
         if self._peek() == "(":
-            _unread("`((`: arithmetic is not read")
+            _unread("arithmetic: only numbers and names with `+`, `-`, `*`, `/`, `%` are read")
         if self._due:
             _unread("a substitution before a here-document has started")
         self.inner += 1

@@ -33,8 +33,8 @@ Runs = Literal["allow", "ask", "deny"]
 
 _REASONS = {
     "unread": "this command is not read, since shells read it in different ways or only when it"
-    " runs: write plain commands with `|`, `&&`, `;` and quotes, without functions, arrays, `[[`,"
-    " arithmetic, `$'...'`, braces and backticks, and with a blank before each redirection",
+    " runs: write plain commands with `|`, `&&`, `;` and quotes, without functions, arrays, `((`,"
+    " `$'...'`, braces and backticks, and with a blank before each redirection",
     "program": "a program, option or argument of this command is not on the list of what may run:"
     " use another program, whole names of options, and put options before `--`",
     "outside": "this command names a path outside the workspace, in `.git`, or one that is only"

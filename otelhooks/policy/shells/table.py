@@ -97,6 +97,7 @@ class Table(NamedTuple):
         variables: Kind of the value of each variable that a command may get.
         network: Programs that are refused because they use the network.
         printed: Variables of the environment that may be printed.
+        still: Programs that make, move and remove no file.
         assigned: The names that a text may give values to.
     """
 
@@ -105,6 +106,7 @@ class Table(NamedTuple):
     variables: Mapping[str, str]
     network: frozenset[str]
     printed: frozenset[str]
+    still: frozenset[str]
     assigned: re.Pattern[str]
 
 
@@ -118,6 +120,7 @@ def table() -> Table:
         {name: kind for kind, names in given["variables"].items() for name in names.split()},
         _set(given["network"]),
         _set(given["printed"]),
+        _set(given["still"]),
         re.compile(given["assigned"]),
     )
 
