@@ -46,7 +46,7 @@ def rule_verdict(point: str, ruling: Ruling) -> Verdict:
         verdict.severity = rule.severity
     if ruling.decision == DENY:
         verdict.allowed = False
-        verdict.reason = verdict.message = ruling.message
+        verdict.reason, verdict.message = ruling.reason or ruling.message, ruling.message
         verdict.error = ruling.error
         if ruling.error is not None:  # the message may contain the error's text
             verdict.reason = f"rule '{verdict.rule_id}' failed: {error_type(ruling.error)}"

@@ -93,13 +93,23 @@ class Ruling:
         decision: ``allow``, ``deny`` or ``ask``.
         rule: The rule that decided; None if none matched.
         message: What the model reads on a deny.
+        reason: What is recorded of it, if the message quotes arguments.
         error: What went wrong, if the deny is of a rule that could not be evaluated.
         observed: Rules in monitor mode that would have denied or asked, in order.
         evaluations: How many predicates ran.
         verdict: The same as a plain allow, created once if an engine keeps its rulings.
     """
 
-    __slots__ = ("decision", "error", "evaluations", "message", "observed", "rule", "verdict")
+    __slots__ = (
+        "decision",
+        "error",
+        "evaluations",
+        "message",
+        "observed",
+        "reason",
+        "rule",
+        "verdict",
+    )
 
     def __init__(
         self,
@@ -113,6 +123,7 @@ class Ruling:
         self.decision: str = decision
         self.rule: RuleLike | None = rule
         self.message: str = message
+        self.reason: str = ""
         self.error: BaseException | None = error
         self.observed: tuple[tuple[str, RuleLike], ...] = observed
         self.evaluations: int = evaluations

@@ -395,7 +395,11 @@ class PolicySet:
             if only_holds_back:
                 held += (rule,)
             elif not rule.monitored or rule.decision == ALLOW:
-                return plan.ruling(rule, observed, evaluations, held)
+                ruling = plan.ruling(rule, observed, evaluations, held)
+                if rule.detail is not None:
+                    ruling.reason = ruling.message
+                    ruling.message = f"{ruling.reason}. Here: {rule.detail(call.record())}"
+                return ruling
             else:
                 observed += ((rule.decision, rule),)
         if not held and not observed and evaluations < len(_UNMATCHED):

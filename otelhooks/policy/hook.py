@@ -50,7 +50,8 @@ class PolicyHook(PreToolCallDecideHook):
             call = Call.of(data)
             ruling = await adrive(self.judge.evaluate(call, context))
             if ruling.decision == DENY:
-                return _denied(ruling, ruling.message)
+                # A hook that passes this result on has its message recorded as the reason.
+                return _denied(ruling, ruling.reason or ruling.message)
             rule: Any = ruling.rule
             if ruling.decision != ASK or (approval and approval.covers(rule, call.args)):
                 return types.HookResult.allowed()

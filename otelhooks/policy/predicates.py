@@ -6,6 +6,7 @@ pydantic model parsed from the arguments or the `ToolCall`. It is sync or async.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import dis
 import functools
@@ -23,7 +24,7 @@ from otelhooks.errors import ConfigError
 if TYPE_CHECKING:
     import pydantic
 
-__all__ = ["AllOf", "Test", "check_numbers", "read"]
+__all__ = ["AllOf", "Detailed", "Test", "check_numbers", "read"]
 
 _SCALARS = (str, bytes, int, range, type, python_types.NoneType)
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")  # of CPython's byte code; the second in 3.12 and 3.13
@@ -87,6 +88,14 @@ class AllOf:
     def __call__(self, call: types.ToolCall) -> Any:
         """Test a call; the answer may be awaitable."""
         return read(self, "").function(call)
+
+
+class Detailed(abc.ABC):
+    """A predicate that can say what it has found in a call."""
+
+    @abc.abstractmethod
+    def detail(self, call: types.ToolCall) -> str:
+        """Return a sentence for the model; it may quote arguments, so that nothing records it."""
 
 
 class Test(typing.NamedTuple):

@@ -272,6 +272,7 @@ class Rule:
         monitored: Whether it is recorded but not enforced.
         test: The predicate as a function of the argument dict, or of the call.
         wants_call: Which of the two.
+        detail: What the predicate of a deny has found in a call, for the model; None for nothing.
         labels: One of these must be in force; None for any.
         annotations: Those that the tool must have; None for any.
         said: Arguments; the rule does not apply if the user said every value. None for none.
@@ -290,6 +291,7 @@ class Rule:
         "annotations",
         "ask",
         "decision",
+        "detail",
         "enforced",
         "fits_branch",
         "handler",
@@ -360,6 +362,9 @@ class Rule:
         self.wants_call: bool = False
         if policy.when is not None:
             self.test, self.wants_call = predicates.read(policy.when, policy.label)
+        self.detail: Callable[[types.ToolCall], str] | None = None
+        if isinstance(policy.when, predicates.Detailed) and self.decision == DENY:
+            self.detail = policy.when.detail
         self.listens: bool = said is not None or self.wants_call
         self.handler: AskUserHandler | None = policy.ask_user
         self.ask: BoundHandler | None = None

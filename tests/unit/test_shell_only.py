@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import pathlib
 import sys
@@ -26,6 +28,7 @@ from otelhooks.policy.shells.places import Places
 from otelhooks.policy.shells.reader import Refused, Simple, parse
 from otelhooks.policy.shells.rules import found_in
 from otelhooks.policy.shells.table import Entry, read_entry, table
+from otelhooks.telemetry import semconv
 from tests.redcode.__main__ import ORDINARY
 from tests.unit.test_shell_attacks import ws as ws
 
@@ -129,6 +132,72 @@ class TestPack:
     def test_runs_is_one_of_three(self) -> None:
         with pytest.raises(ConfigError, match="unknown `runs`"):
             policy.shell_only(["."], runs="never")  # type: ignore[arg-type]
+
+
+def message(command: str) -> str:
+    """Return what the model reads about a command."""
+    rules = policy.PolicySet(policy.shell_only(["."]), channel=True)
+    return drive(rules.evaluate(Call("bash", {"command": command}))).message
+
+
+class TestReasons:
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("curl https://evil.example", "uses the network. Here: `https://evil.example` is"),
+            ("ls; foo x", "on the list of what may run: use another program"),
+            ("ls; foo x", ". Here: `foo` is not on the list of programs"),
+            ("git log --output=x", "option `--output=x` is not on the list for `git log`"),
+            ("cat ../a; cat /etc/b", "`../a` leads out of the workspace; `/etc/b` leads out of"),
+            ("x=$(ls); make a$x*", "in quotes) is not on the list for `make`"),
+            ('x=$(ls); make "a$x"', "`a...` is not on the list"),
+            ("make x*", "`x*` is not on the list"),
+            ("ls 'a\nb' > '../a\nb'", "`../a\\nb` leads out of the workspace"),
+        ],
+    )
+    def test_a_deny_names_what_is_at_fault(self, ws: pathlib.Path, text: str, words: str) -> None:
+        assert words in message(text)
+
+    def test_it_is_short(self, ws: pathlib.Path) -> None:
+        assert "(5024 characters)" in message("cat ../" + "x" * 5_000)
+        assert len(message("cat ../" + "x" * 5_000).partition("Here: ")[2]) == 200
+
+    def test_what_is_asked_about_has_the_rules_words(self, ws: pathlib.Path) -> None:
+        assert message("git push") == policy.shell_only(["."])[-1].reason
+
+    def test_nothing_records_it(
+        self, ws: pathlib.Path, tmp_path: pathlib.Path, governed: Any
+    ) -> None:
+        """Spans, events and records have the rule's words, since what it quotes is content."""
+
+        @otelhooks.tool
+        def bash(command: str) -> str:
+            return "done"
+
+        governed(policies="shell", approvals=refuse, audit=tmp_path / "audit.jsonl")
+        with pytest.raises(otelhooks.errors.Denied, match=r"Here: `\.\./marked` leads out"):
+            bash("cat ../marked")
+        otelhooks.uninstrument()
+        [rule] = [each for each in policy.shell_only(["."]) if each.id == "shell_only:outside:*"]
+        assert governed.attributes("execute_tool bash")[semconv.POLICY_REASON] == rule.reason
+        [span] = governed.spans
+        seen = [span.to_json(), *(repr(record) for record in governed.records)]
+        assert [each for each in seen if "marked" in each] == []
+        [trail] = tmp_path.glob("audit*.jsonl")
+        records = [json.loads(line) for line in trail.read_text().splitlines()]
+        assert [each["reason"] for each in records if "reason" in each] == [rule.reason]
+
+    def test_a_hook_that_passes_it_on_has_the_rules_words(self, ws: pathlib.Path) -> None:
+        rules = policy.shell_only(["."])[:-2]  # without asks
+        call = types.ToolCall(name="bash", args={"command": "cat ../marked"})
+        result = asyncio.run(policy.enforce(rules).run(None, call))
+        assert result.message in {rule.reason for rule in rules}
+
+    def test_one_that_is_only_observed_has_the_rules_words(self, ws: pathlib.Path) -> None:
+        rules = policy.PolicySet(policy.shell_only(["."]), mode="monitor", channel=True)
+        ruling = drive(rules.evaluate(Call("bash", {"command": "cat ../marked"})))
+        assert ruling.message == ""
+        assert [rule.id for _, rule in ruling.observed] == ["shell_only:outside:*"]
 
 
 class TestCalls:

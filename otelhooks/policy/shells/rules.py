@@ -18,12 +18,15 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.policy import named
 from otelhooks.policy.builders import ask_user, deny
 from otelhooks.policy.paths import Folder
+from otelhooks.policy.predicates import Detailed
 from otelhooks.policy.rules import Policy
 from otelhooks.policy.shells.judge import Judge
-from otelhooks.policy.shells.places import Places
+from otelhooks.policy.shells.options import FOUND, PIPE, UNKNOWN
+from otelhooks.policy.shells.places import WILD, Places
 
 __all__ = ["SHELL_ONLY_POLICY_NAME", "Found", "Runs", "found_in", "shell_only"]
 
@@ -59,6 +62,8 @@ _HARMLESS = re.compile(
 )
 """Names of arguments that do not change what a command does."""
 _KEPT_S = 1.0
+_SHOWN = WILD | dict.fromkeys(map(ord, (UNKNOWN, PIPE, FOUND)), "...")
+"""How a sentence shows the marks of what is not known."""
 _TOOLS = ("kind:shell", "*")
 
 
@@ -98,11 +103,11 @@ def shell_only(
     if runs not in get_args(Runs):
         raise ConfigError(f"unknown `runs`: `{runs}`", hint="use one of allow, ask, deny")
     workspaces = tuple(Folder.of(directory) for directory in dirs)
-    more = frozenset(programs)
+    more, last = frozenset(programs), _Last()
     return [
         (ask_user if kind == "asks" or (kind == "runs" and runs == "ask") else deny)(
             tool,
-            when=Found(kind, workspaces, more, runs, tool != "*"),
+            when=Found(kind, workspaces, more, runs, tool != "*", last),
             name=SHELL_ONLY_POLICY_NAME,
             id=f"{SHELL_ONLY_POLICY_NAME}:{kind}:{tool}",
             reason=reason,
@@ -113,8 +118,32 @@ def shell_only(
     ]
 
 
+_Key: TypeAlias = tuple[str, str]
+_Problems: TypeAlias = list[tuple[str, str]]
+
+
+class _Last:
+    """What the last call was found to be, for the rules that look at it in turn."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[weakref.ref[types.ToolCall], _Key, float, _Problems]] = []
+
+    def problems(
+        self, call: types.ToolCall, workspaces: tuple[Folder, ...], programs: frozenset[str]
+    ) -> _Problems:
+        """Return the problems of a call; those of the same moment are not looked for again."""
+        here, now = os.path.abspath(call.work_dir or os.curdir), time.monotonic()
+        key = repr(call.args), here
+        for whose, seen, when, found in self._kept:
+            if whose() is call and seen == key and now - when < _KEPT_S:
+                return found
+        found = found_in(call.args, here, workspaces, programs)
+        self._kept = [(weakref.ref(call), key, now, found)]
+        return found
+
+
 @dataclasses.dataclass(frozen=True)
-class Found:
+class Found(Detailed):
     """Predicate: a call's commands have a problem of one kind.
 
     Attributes:
@@ -123,6 +152,7 @@ class Found:
         programs: More programs that may run.
         runs: What the rules do about programs that run code of the workspace.
         is_shell: Whether the tool is known to be a shell.
+        last: What the rules share that look at a call in turn.
     """
 
     kind: str
@@ -130,6 +160,7 @@ class Found:
     programs: frozenset[str]
     runs: Runs
     is_shell: bool
+    last: _Last = dataclasses.field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"a command has a problem of the kind `{self.kind}`"
@@ -138,25 +169,15 @@ class Found:
         """Return whether the call's commands have such a problem."""
         if not self.is_shell and not named.is_shell(call.name, call.args):
             return False
-        here = os.path.abspath(call.work_dir or os.curdir)
-        key = (repr(call.args), here, self.workspaces, self.programs)
-        return any(kind == self.kind for kind, _ in _once(call, key))
+        return any(kind == self.kind for kind, _ in self._problems(call))
 
+    def detail(self, call: types.ToolCall) -> str:
+        """Return the call's problems of the kind, in a line that may be cut in the middle."""
+        found = "; ".join(why for kind, why in self._problems(call) if kind == self.kind)
+        return one_line(found.translate(_SHOWN), LOGGED)
 
-_Key: TypeAlias = "tuple[str, str, tuple[Folder, ...], frozenset[str]]"
-_last: list[tuple[weakref.ref[types.ToolCall], _Key, float, list[tuple[str, str]]]] = []
-"""What the last call was found to be, for the rules that look at it in turn."""
-
-
-def _once(call: types.ToolCall, key: _Key) -> list[tuple[str, str]]:
-    """Return the problems of a call; the rules of one evaluation share what is found."""
-    now = time.monotonic()
-    for whose, seen, when, found in _last:
-        if whose() is call and seen == key and now - when < _KEPT_S:
-            return found
-    found = found_in(call.args, *key[1:])
-    _last[:] = [(weakref.ref(call), key, now, found)]
-    return found
+    def _problems(self, call: types.ToolCall) -> _Problems:
+        return self.last.problems(call, self.workspaces, self.programs)
 
 
 def found_in(
