@@ -80,9 +80,11 @@ class Places:
 
     def has_plain_names(self, folder: str) -> bool:
         """Return whether no name in a directory could be an option, an address or an assignment."""
+        if self._is_wild(folder):
+            return False
         try:
             names = os.listdir(os.path.join(self.start, folder))
-        except OSError:  # such as one whose name is a pattern
+        except OSError:
             return False
         self._left -= len(names)
         return self._left >= 0 and all(map(_PLAIN_NAME.fullmatch, names))
