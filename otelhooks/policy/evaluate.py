@@ -298,8 +298,8 @@ class PolicySet:
         return new
 
     on_tool: Callable[[Call], object] | None = None
-    logs_failures: bool = True
     """Called with a tool before it is judged for the first time; must not raise."""
+    logs_failures: bool = True
 
     def constant(self, call: Call) -> Ruling | None:
         """Return the ruling about a call if only the tool matters for it; else None."""
