@@ -568,7 +568,7 @@ class TestCommands:
     ) -> None:
         assert allowed("wc ?.py")
         (ws / "s\ue003").mkdir()  # what stands for the pattern, as a name
-        assert kind("for d in s*; do (cd $d; wc ?.py); done") == "program"
+        assert kind('for d in s*; do (cd "$d" && wc ?.py); done') == "program"
         monkeypatch.setattr(places, "MOST_FILES", 4)
         assert kind("wc ?.py") == "program"
 
