@@ -10,7 +10,10 @@ from typing import Any
 import pydantic
 import pytest
 
+from otelhooks import policy
 from otelhooks.frameworks.kit.values import Value, copied, plain, text_of, with_fields
+from otelhooks.hooks.calls import Call
+from otelhooks.pipeline.drivers import drive
 
 
 class Inner(pydantic.BaseModel):
@@ -109,7 +112,11 @@ DAY = datetime.date(2026, 1, 2)
         (DAY, "2026-01-02"),
         (Decimal(7), 7),
         (Decimal("1.5"), 1.5),
+        (Decimal("0.1"), 0.1),
         (Decimal("Infinity"), float("inf")),
+        (Decimal("100.000000000000000001"), "100.000000000000000001"),
+        (Decimal("9007199254740993.5"), "9007199254740993.5"),
+        (Decimal("1E+400"), "1E+400"),
         (Plain(DAY), {"day": "2026-01-02"}),
         (MODEL, {"parts": [{"account": "a", "amount": 1}], "further": [1]}),
         ({7: (DAY, "x")}, {"7": ["2026-01-02", "x"]}),
@@ -118,6 +125,13 @@ DAY = datetime.date(2026, 1, 2)
 def test_rules_see_what_a_model_may_have_written(given: Any, shown: Any) -> None:
     assert plain(given) == shown
     assert type(plain(given)) is type(shown)
+
+
+@pytest.mark.parametrize("when", [lambda args: args["amount"] > 100, 'args["amount"] > 100'])
+def test_an_amount_that_no_float_holds_passes_no_limit(when: Any) -> None:
+    call = Call("pay", Value({"amount": Decimal("100.000000000000000001")}, "given").shown)
+    rules = policy.PolicySet([policy.deny("pay", when=when)])
+    assert drive(rules.evaluate(call), pytest.fail).decision == "deny"
 
 
 @pytest.mark.parametrize("given", [DAY, Decimal(7), Plain(DAY)])

@@ -120,8 +120,9 @@ def _leaf(value: Any) -> Any:
     if type(value) in SCALARS:
         return value
     if type(value) is Decimal:  # pydantic would make it text, which is not a number to a rule
-        number = float(value)
-        return int(value) if number.is_integer() else number
+        number = int(value) if float(value).is_integer() else float(value)
+        is_rounded = value.is_finite() and Decimal(repr(number)) != value
+        return str(value) if is_rounded else number  # a comparison with text fails, which denies
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, serialize_unknown=True)
