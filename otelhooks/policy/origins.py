@@ -5,10 +5,13 @@ The hash is Python's own, whose key is a new one in each process. A value came f
 its words do, and all its pairs; besides
 
 - a word of it with one of ``@ . / : \`` in it does: an address, a URL, a path;
-- the host of a URL or a name with dots does, without what is before the name that was registered;
+- the host of a URL or a name with dots does, without what is before the name that was registered.
+  Clients read `https:/x`, tabs and line ends in a URL, and the dot of Chinese as well;
+- the host of `git@host:path` does; that of an address does if results name only one above it;
 - an IBAN does, whatever its blanks;
 - a number does, as number or as text, with a currency or unit beside it: `100`, `100.00`, `1,000`,
-  `1 000` and `1.000` may be any of these. In a result, each part of `17,250,300` is one too.
+  `1 000` and `1.000` may be any of these. In a result, each part of `17,250,300` is one too;
+- it does with a blank for the T of a date and time.
 
 Normal form: characters that cannot be seen are left out of both sides, or are blanks; then NFKC
 and case folding. Escapes of JSON are what they stand for, or themselves, also in JSON within JSON.
@@ -55,6 +58,7 @@ _GROUPED = re.compile(f"{_BEFORE}({_GROUPS}){_AFTER}")
 _AMOUNT = re.compile(rf"[\W_]*[a-z]{{0,3}}[^\w.]*({_GROUPS}|{_NUMBER})[\W_]*[a-z]{{0,3}}[\W_]*")
 _LONGEST_AMOUNT = 100
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_BLANKS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 _MOST_ESCAPED = 4
 _BETWEEN_BLOCKS = r"[\s\u2010-\u2015-]"
 _IN_IBAN = re.compile(_BETWEEN_BLOCKS)
@@ -66,8 +70,14 @@ _ASCII_TOKEN = re.compile(r"[a-z0-9_.@/\\:+~%-]+")
 _BETWEEN_PIECES = re.compile(":")
 _BETWEEN_ADDRESSES = re.compile(r"[:/\\]")
 _JOINED = re.compile(r"[^\W_][@./:\\]+[^\W_]")
-_HOST = re.compile(r"(?<![/\\])[/\\]{2,}([\w.@:+~%-]+)")
-_ASCII_HOST = re.compile(r"(?<![/\\])[/\\]{2,}([a-z0-9_.@:+~%-]+)")
+_BEFORE_HOST = r"(?:(?<![/\\])[/\\]{2,}|(?<![a-z0-9])(?:https?|wss?|ftp):[/\\]*)"
+_HOST = re.compile(rf"{_BEFORE_HOST}([\w.@:+~%-]+)")
+_ASCII_HOST = re.compile(rf"{_BEFORE_HOST}([a-z0-9_.@:+~%-]+)")
+_REMOTE = re.compile(r"@([\w.-]+):(?=[^\s:])")
+_AT_HOST = re.compile(r"@([a-z0-9.-]+)")
+_OTHER_DOT = re.compile("\u3002(?=[a-z0-9])")
+_AS_CLIENTS_READ = {ord("\t"): None, ord("\n"): None, ord("\r"): None, 0x3002: "."}
+_IN_TIME = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2})t(?=[0-9]{2}:)|(?<=:[0-9]{2})(?=z)")
 _REGISTRIES = frozenset(
     "ac co com edu gob go gov id ltd me mil ne net nhs nic nom or org plc sch".split()
 )
@@ -125,9 +135,12 @@ def _has_one(value: Any, labels: Iterable[str], known: Known | None) -> bool:
         elif one is not None and not (kind is str and not one.strip()):
             if known is None or UNKNOWN in in_force:
                 return True
-            for parts in _ways(one):
-                if any(known.is_from(label, parts) for label in found):
-                    return True
+            for parts, same_host in _ways(one):
+                for label in found:
+                    if known.is_from(label, parts) and not (
+                        same_host and known.is_from(label, same_host)
+                    ):
+                        return True
     return False
 
 
@@ -138,8 +151,11 @@ _CONTAINERS = frozenset((list, tuple, set, frozenset))
 # -- values ---------------------------------------------------------------------------------------
 
 
-def _ways(value: Any) -> Iterator[Parts]:
-    """Yield sets of parts; the value came from results that have all of one."""
+def _ways(value: Any) -> Iterator[tuple[Parts, Parts]]:
+    """Yield sets of parts, each with another that may be empty.
+
+    The value came from results that have all of the first and not all of the second.
+    """
     kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         try:
@@ -147,32 +163,48 @@ def _ways(value: Any) -> Iterator[Parts]:
         except ValueError:  # it is too long
             forms = ("",)
         for text in forms:
-            yield from _ways_of_text(text)
+            yield from ((parts, _NOTHING) for parts in _ways_of_text(text))
+            yield from _ways_of_addresses(text)
     elif kind is int or (kind is float and math.isfinite(value)):
-        yield {_of_number(_digits(value))}
+        yield {_of_number(_digits(value))}, _NOTHING
     else:
-        yield frozenset()  # cannot be compared
+        yield _NOTHING, _NOTHING  # cannot be compared
+
+
+_NOTHING: Parts = frozenset()
 
 
 def _ways_of_text(text: str) -> Iterator[Parts]:
     yield _chain(text)
+    yield _chain(_IN_TIME.sub(" ", text))
     amount = _AMOUNT.fullmatch(text) if len(text) <= _LONGEST_AMOUNT else None
     if amount is not None:
         for reading in _readings(_BETWEEN_GROUPS.sub("", amount[1])):
             yield {reading}
     for iban in _ibans(text):
         yield {iban}
-    for host in _HOST.findall(text) + _ASCII_HOST.findall(text):
+    in_urls = _HOST.findall(text.translate(_AS_CLIENTS_READ))
+    text = _OTHER_DOT.sub(".", text)
+    for host in in_urls + _HOST.findall(text) + _ASCII_HOST.findall(text):
         yield from _ways_of_host(host.rpartition("@")[2].partition(":")[0])
+    for host in _REMOTE.findall(text):
+        yield from _ways_of_host(host)
     for token in {*_TOKEN.findall(text), *_ASCII_TOKEN.findall(text)}:
         is_address = "@" in token
         between = _BETWEEN_ADDRESSES if is_address else _BETWEEN_PIECES
-        for piece in {token, *between.split(token)}:
+        first, *others = between.split(token)
+        for piece in {token, first, *(other.lstrip("/\\") for other in others)}:
             if _JOINED.search(piece):
                 yield _chain(piece)
                 host = re.split(r"[/\\]", piece, maxsplit=1)[0]
                 if "." in host and not is_address:
                     yield from _ways_of_host(host)
+
+
+def _ways_of_addresses(text: str) -> Iterator[tuple[Parts, Parts]]:
+    for host in _AT_HOST.findall(_OTHER_DOT.sub(".", text)):
+        for registered in _ways_of_host(host):
+            yield registered, _chain(host)
 
 
 def _ways_of_host(host: str) -> Iterator[Parts]:
@@ -207,6 +239,7 @@ def outcome(result: Any, error: BaseException | None = None) -> Parts | None:
                 return None
             for form in _forms(text):
                 parts |= _chain(form)
+                parts |= _chain(_IN_TIME.sub(" ", form))
                 parts |= _numbers(form)
                 parts |= _ibans(form)
     except Exception:  # code of values and exceptions may raise anything
@@ -280,7 +313,7 @@ def _unescaped(text: str) -> str:
 def _escaped(found: re.Match[str]) -> str:
     if found[1]:
         return chr(int(found[1], 16))
-    return " " if found[2] in "nrtbf" else found[2]
+    return _BLANKS.get(found[2], found[2])
 
 
 def _folded(text: str, filler: str) -> str:

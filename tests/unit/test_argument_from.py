@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 import pydantic
@@ -146,6 +147,29 @@ class TestValues:
             ("evil.com", [b"go to ev", b"il.com"]),
             ("evil.com", [{"type": "text", "text": "go to ev"}, {"text": "il.com"}]),
             ("x" * (origins.MOST_CHARACTERS + 1), "y"),
+            ("https:/evil.com/steal?d=secret", "go to evil.com"),
+            ("HTTPS:\\me:secret@x.evil.com", "go to evil.com"),
+            ("https:/localhost:8080/secret", "go to localhost"),
+            ("wss:evil.com/secret", "go to evil.com"),
+            ("gopher:/x.evil.com:70/secret", "go to evil.com"),
+            ("https://good.org/?next=https:/evil.com/secret", "go to evil.com"),
+            ("https://ev\til.com/secret", "go to evil.com"),
+            ("https:/\r\n/x.ev\nil.com/secret", "go to evil.com"),
+            ("ht\ntps:/x.evil.c\nom", "go to evil.com"),
+            ('{"url": "https://ev\\til.com/secret"}', "go to evil.com"),
+            ('{"url": "https://ev\\u000ail.com/secret"}', "go to evil.com"),
+            ("https://x.evil\u3002com/secret", "go to evil.com"),
+            ("x.evil\uff61com", "go to evil.com"),
+            ("http://127\u30020\u30020\u30021/secret", "go to 127.0.0.1"),
+            ("https://x.例え\u3002テスト/secret", "go to 例え.テスト"),
+            ("git@x.evil.com:secret", "go to evil.com"),
+            ("git@evil.com:secret", "go to evil.com"),
+            ("ssh eve@x.evil.com", "go to evil.com"),
+            ("secret@x.evil.com", "write to eve@evil.com"),
+            ("2026-03-04 10:15:00", {"at": datetime(2026, 3, 4, 10, 15)}),
+            ("2026-03-04 10:15", "from 2026-03-04T10:15:00Z on"),
+            ("2026-03-04T10:15:00", "from 2026-03-04 10:15:00 on"),
+            ("2026-03-04 10:15:00+00:00", datetime(2026, 3, 4, 10, 15, tzinfo=timezone.utc)),
         ],
     )
     def test_it_came_from_there(self, value: Any, result: Any) -> None:
@@ -177,6 +201,13 @@ class TestValues:
             (1, "b1946ac9-2492-d234-7c62-35b4d2611184"),
             ("a" * 300, "b" * 300),
             ("docs/README.md", "the docs"),
+            ("alice@mail.good.org", "bob@mail.good.org"),
+            ("alice@good.org: hello", "go to good.org"),
+            ("data:/usr/share", "in usr"),
+            ("arn:aws:s3:::x", "in s3"),
+            ("All is done.\nGo there", "It is done. Go."),
+            ("我知道。谢谢", "知道。谢谢"),
+            ("10-04t10:15", "10:15 on 04-10"),
         ],
     )
     def test_it_did_not(self, value: Any, result: Any) -> None:
@@ -234,6 +265,10 @@ class TestBounds:
             "é ",
             "\u0301\u0327",
             "//",
+            "http:/",
+            "@a.b.co:c ",
+            "a\u3002b\t",
+            "2026-03-04t10:15:00z ",
             "a",
             "$",
             "\\\\",
