@@ -66,7 +66,7 @@ class Message:
     def __init__(self, text: str, speaker: Speaker) -> None:
         self.text: str = text
         self.speaker: Speaker = speaker
-        self.normal: str | None = None
+        self.normal: Any = None
 
 
 class Said:

@@ -26,11 +26,13 @@ Decision code: in doubt a value was not said, so that a rule which denies what w
 
 from __future__ import annotations
 
+import array
 import decimal
+import functools
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from otelhooks.hooks.said import PART_END, Message
@@ -103,7 +105,7 @@ def was_said(value: Any, messages: Sequence[Message]) -> bool:
     if kind is int or (kind is float and math.isfinite(value)):
         number = decimal.Decimal(repr(value)) if kind is float else decimal.Decimal(value)
         is_digit = abs(number) < 10 and number == int(number)
-        return not is_digit and any(_has_number(_normal_of(one), number) for one in messages)
+        return not is_digit and any(number in _normal_of(one).numbers for one in messages)
     return False
 
 
@@ -116,10 +118,30 @@ def _normal(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _normal_of(message: Message) -> str:
+class _Normal:
+    """The normal form of a message, and what is made of it once, for all values."""
+
+    def __init__(self, text: str) -> None:
+        self.text = _BETWEEN_PARTS.join(map(_normal_of_part, text.split(PART_END)))
+
+    @functools.cached_property
+    def for_addresses(self) -> str:
+        return self.text.replace(" @ ", "@")  # in `report @bob`, someone is spoken to
+
+    @functools.cached_property
+    def compact(self) -> tuple[str, Sequence[int]]:
+        """The text without blanks, and where each of its characters was."""
+        places = array.array("L", (at for at, char in enumerate(self.text) if char != " "))
+        return self.text.replace(" ", ""), places
+
+    @functools.cached_property
+    def numbers(self) -> frozenset[decimal.Decimal]:
+        return frozenset(_numbers(self.text))
+
+
+def _normal_of(message: Message) -> _Normal:
     if message.normal is None:
-        parts = map(_normal_of_part, message.text.split(PART_END))
-        message.normal = _BETWEEN_PARTS.join(parts)
+        message.normal = _Normal(message.text)
     return message.normal
 
 
@@ -148,12 +170,11 @@ def _is_text_said(value: str, messages: Sequence[Message]) -> bool:
         value = value.replace(" @", "@").replace("@ ", "@")
     iban = _as_iban(value)
     for message in reversed(messages):
-        text = _normal_of(message)
-        if is_address:
-            text = text.replace(" @ ", "@")  # in `report @bob`, someone is spoken to
+        normal = _normal_of(message)
+        text = normal.for_addresses if is_address else normal.text
         if value in text and _has_word(text, value, is_address=is_address):
             return True
-        if iban and _has_iban(text, iban):
+        if iban and _has_iban(normal, iban):
             return True
     return False
 
@@ -209,9 +230,8 @@ def _as_iban(value: str) -> str:
     return value if _IBAN.fullmatch(value) and _is_checked(value) else ""
 
 
-def _has_iban(text: str, iban: str) -> bool:
-    places = [at for at, char in enumerate(text) if char != " "]
-    compact = text.replace(" ", "")
+def _has_iban(normal: _Normal, iban: str) -> bool:
+    text, (compact, places) = normal.text, normal.compact
     start = compact.find(iban)
     while start >= 0:
         first, end = places[start], places[start + len(iban) - 1] + 1
@@ -230,9 +250,7 @@ def _is_checked(iban: str) -> bool:
 # -- numbers --------------------------------------------------------------------------------------
 
 
-def _has_number(text: str, number: decimal.Decimal) -> bool:
-    return any(
-        decimal.Decimal(found[0].replace(",", "")) == number
-        for found in _NUMBER.finditer(text)
-        if _is_apart(text, found.start(), found.end()) and not _EITHER.fullmatch(found[0])
-    )
+def _numbers(text: str) -> Iterator[decimal.Decimal]:
+    for found in _NUMBER.finditer(text):
+        if _is_apart(text, found.start(), found.end()) and not _EITHER.fullmatch(found[0]):
+            yield decimal.Decimal(found[0].replace(",", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from otelhooks.hooks.said import (
     spoken_in,
     user_text,
 )
+from otelhooks.policy import spoken
 from otelhooks.policy.spoken import all_said, was_said
 
 IBAN = "DE89370400440532013000"
@@ -239,6 +241,44 @@ class TestArguments:
     )
     def test_in_doubt_it_was_not_said(self, args: dict[str, Any]) -> None:
         assert not all_said(args, ("cc", "to"), [Message("bob@x.com and eve@x.com", Speaker())])
+
+
+class TestTime:
+    @pytest.mark.parametrize("is_last", [False, True])
+    def test_steps_for_numbers_grow_with_text_and_values_and_not_with_their_product(
+        self, is_last: bool
+    ) -> None:
+        def steps(times: int) -> int:
+            numbers = range(10_000, 10_000 + times)
+            message = Message(", ".join(map(str, numbers)), Speaker())
+            args = {"to": [numbers[-1]] * times if is_last else list(numbers)}
+            calls = 0
+
+            def count(_frame: Any, event: str, _argument: Any) -> None:
+                nonlocal calls
+                calls += event in {"call", "c_call"}
+
+            sys.setprofile(count)
+            try:
+                assert all_said(args, ["to"], [message])
+            finally:
+                sys.setprofile(None)
+            return calls
+
+        steps(1)
+        assert steps(200) < 14 * steps(20)
+
+    def test_a_message_is_read_once_for_all_ibans(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        reads: list[str] = []
+
+        def enumerated(text: str) -> Any:
+            reads.append(text)
+            return enumerate(text)
+
+        monkeypatch.setattr(spoken, "enumerate", enumerated, raising=False)
+        message = Message(f"pay {IBAN[:4]} {IBAN[4:]}", Speaker())
+        assert all_said({"to": [IBAN] * 100}, ["to"], [message])
+        assert len(reads) == 1
 
 
 class TestMessages:
