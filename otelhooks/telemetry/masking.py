@@ -24,13 +24,14 @@ user's pattern or callable raises, the whole text is hidden.
 from __future__ import annotations
 
 import base64
+import bisect
 import json
 import logging
 import math
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeGuard, cast
 
@@ -134,7 +135,10 @@ _OPTION_GAP = (  # in a command, or in the text of a list of arguments
     r"(?:(\\{0,31})([\"'])|([\[{]))?"
 )
 _TAG = r"<(?:[\w.-]{1,64}:)?\Z"
-_TAG_CONTENT = r"(?s)(?:\s[^<>]{0,256})?>((?:<!\[CDATA\[.*?(?:\]\]>|\Z)|[^<])+)(?:<\\?/([\w.:-]+))?"
+_TAG_END = r"(?:\s[^<>]{0,256})?>"
+_CLOSING_TAG = r"<\\?/([\w.:-]+)"
+_CDATA = "<![CDATA["
+_CDATA_END = r"\]\]>"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
 _HEADER_VALUE = (  # with the parameters of a digest or a signature
     r"(?:=\"[^\"\r\n\\]*\"|[^\r\n,;\"'\\}])+"
@@ -239,28 +243,34 @@ class Redactor:
         self, value: Mapping[object, object], depth: int, budget: list[int]
     ) -> dict[str, Any]:
         copy: dict[str, Any] = {}
+        numbers: dict[str, int] = {}
         is_pair = self.is_on and any(_names_secret(value.get(name), "") for name in _NAMES)
         for key, item in value.items():
             if budget[0] <= 0:
                 break
             name = key if isinstance(key, str) else str(key)
             is_secret = self.is_on and (_names_secret(name, item) or (is_pair and name in _VALUES))
-            shown = self._mask_key(name, copy)
+            shown = self._mask_key(name, copy, numbers)
             if is_secret and item not in (None, ""):
                 copy[shown] = MASK
             else:
                 copy[shown] = self._mask(item, depth + 1, budget)
         return copy
 
-    def _mask_key(self, name: str, others: Mapping[str, Any]) -> str:
-        """Return a key with masked secrets, made different from the other keys."""
+    def _mask_key(self, name: str, others: Mapping[str, Any], numbers: dict[str, int]) -> str:
+        """Return a key with masked secrets, made different from the other keys.
+
+        Args:
+            name: The key.
+            others: Those before it.
+            numbers: The last number that each masked key was given.
+        """
         if not self.is_on or (len(name) < _SHORTEST and not self._rules):
             return name
         shown = masked = self._mask_forms(name)
-        number = 1
         while shown != name and shown in others:
-            number += 1
-            shown = f"{masked} ({number})"
+            numbers[masked] = numbers.get(masked, 1) + 1
+            shown = f"{masked} ({numbers[masked]})"
         return shown
 
     def mask_text(self, text: str) -> str:
@@ -365,6 +375,7 @@ def _mask_keys(text: str) -> str:
     """Mask the values of secret keys in running text, JSON fragments and escaped JSON."""
     pieces: list[str] = []
     done = 0  # everything before is in `pieces`
+    elements = _Elements(text)
     find_core = _compiled(_KEY_CORE).search
     core = find_core(text)
     while core is not None:
@@ -381,7 +392,7 @@ def _mask_keys(text: str) -> str:
             if gap is not None:
                 first, last = _value_extent(text, gap, core.group().lower())
             else:
-                first, last = _tag_extent(text, right.end(), name)
+                first, last = elements.extent(right.end(), name)
             if last > first and text[first:last] not in ("null", "None"):
                 pieces += (text[done:first], MASK)
                 done = resume = last
@@ -402,21 +413,63 @@ def _value_extent(text: str, gap: re.Match[str], core: str) -> tuple[int, int]:
     return (start, match.end()) if match else (start, start)
 
 
-def _tag_extent(text: str, start: int, name: str) -> tuple[int, int]:
-    """Find where the content of an element starts and ends; a name in brackets may be just a word.
+class _Elements:
+    """Elements in a text; each part of it is read once, however many elements begin before it."""
 
-    Args:
-        text: May be cut off in the content, if that is one word.
-        start: Position after the element's name.
-        name: Name of the element, without its namespace.
-    """
-    match = _compiled(_TAG_CONTENT).match(text, start)
-    if match is None or not match[1].strip():
-        return start, start
-    is_cut_off = match.end() == len(text) and match[2] is None
-    is_cut_off = is_cut_off and _compiled(r"\w\S*\Z|<!").match(match[1]) is not None
-    is_closed = (match[2] or "").rpartition(":")[2] == name
-    return match.span(1) if is_closed or is_cut_off else (start, start)
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends: dict[int, tuple[int, str]] = {}
+
+    def extent(self, start: int, name: str) -> tuple[int, int]:
+        """Find where the content of an element starts and ends.
+
+        A name in brackets may be just a word. The text may be cut off in the content, if that is
+        one word.
+
+        Args:
+            start: Position after the element's name.
+            name: Name of the element, without its namespace.
+        """
+        tag = _compiled(_TAG_END).match(self._text, start)
+        if tag is None:
+            return start, start
+        first = tag.end()
+        last, closed = self._end(first)
+        if last == len(self._text):
+            is_content = self._text.startswith(_CDATA, first) or (
+                first >= self._last_word and _compiled(r"\w").match(self._text, first) is not None
+            )
+        else:
+            is_content = closed == name and bool(self._text[first:last].strip())
+        return (first, last) if is_content else (start, start)
+
+    def _end(self, start: int) -> tuple[int, str]:
+        """Return where content ends that starts here, and the name of the tag that closes it."""
+        text, place, passed = self._text, start, list[int]()
+        while place not in self._ends:
+            passed.append(place)
+            if text.startswith(_CDATA, place):
+                index = bisect.bisect(self._cdata_ends, place + len(_CDATA) + 2)
+                place = self._cdata_ends[index] if index < len(self._cdata_ends) else len(text)
+            elif text.startswith("<", place) or place == len(text):
+                tag = _compiled(_CLOSING_TAG).match(text, place)
+                self._ends[place] = place, tag[1].rpartition(":")[2] if tag else ""
+            else:
+                following = text.find("<", place)
+                place = following if following >= 0 else len(text)
+        found = self._ends[place]
+        self._ends.update(dict.fromkeys(passed, found))
+        return found
+
+    @cached_property
+    def _cdata_ends(self) -> list[int]:
+        return [found.end() for found in _compiled(_CDATA_END).finditer(self._text)]
+
+    @cached_property
+    def _last_word(self) -> int:
+        """Where the run of characters begins that is not a blank, up to the end of the text."""
+        places = range(len(self._text) - 1, -1, -1)
+        return next((place for place in places if self._text[place].isspace()), -1) + 1
 
 
 def _closing_quote(text: str, start: int, escapes: int, quote: str) -> int:

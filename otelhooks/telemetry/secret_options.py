@@ -66,8 +66,9 @@ def _expression(row: _Row) -> str:
     same = _bare("same", form)
     following = rf"{_QUOTE}\s{{0,4}},\s{{0,4}}{_quoted('following', form)}"
     in_list = {"attached": same, "next": following, "either": f"(?:{same}|{following})"}[row.value]
+    program = rf"(?<![\w.-])(?:{row.program})(?:\.exe)?(?=[\s\"'\\])"
     return (
-        rf"(?s)(?<![\w.-])(?:{row.program})(?:\.exe)?(?=[\s\"'\\])(?:[^\n;|&]|\\\n){{0,512}}?"
+        rf"(?s){program}(?:(?!{program})[^\n;|&]|\\\n){{0,512}}?"  # up to the next program
         rf"(?:(?<=\s){row.option}{in_shell}|(?<=[\"']){row.option}{in_list})"
     )
 
@@ -94,6 +95,11 @@ def cover(text: str, mask: str) -> str:
     return text
 
 
+@lru_cache(maxsize=64)
+def _rows_of(program: str) -> tuple[_Row, ...]:
+    return tuple(row for row in _ROWS if re.fullmatch(row.program, program))
+
+
 def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> dict[int, int]:
     """Return which items of a list of arguments contain a password, and where it begins in each.
 
@@ -113,8 +119,7 @@ def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> d
             if expected is not None and expected.match(text):
                 found[index] = 0
             elif program := _compiled(_PROGRAM).fullmatch(text[-256:]):
-                ours = (row for row in _ROWS if re.fullmatch(row.program, program["name"]))
-                rows |= dict.fromkeys(ours)
+                rows |= dict.fromkeys(_rows_of(program["name"]))
             continue
         option = _compiled(_OPTION).fullmatch(text)
         if option is not None and is_secret(option["name"]):

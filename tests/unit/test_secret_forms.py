@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import time
 from typing import Any
 
 import pytest
 
 from otelhooks.secret_forms import FORMS
+from otelhooks.telemetry import masking, secret_options
 from otelhooks.telemetry.masking import MASK, Redactor
 
 HEX, ALNUM, UPPER = "0a1b2c3d4e5f6789", "a1B2c3D4e5F6g7H8", "A1B2C3D4E5F6G7H8"
@@ -395,3 +398,86 @@ def test_no_form_takes_more_than_linear_time(redactor: Redactor, marker: str) ->
         started = time.process_time()
         redactor.mask_text(text)
         assert time.process_time() - started < 5
+
+
+class Counting:
+    """A pattern that counts how many characters it has matched."""
+
+    total = 0
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pattern, name)
+
+    def match(self, text: str, place: int = 0) -> re.Match[str] | None:
+        found = self._pattern.match(text, place)
+        Counting.total += len(found[0]) if found else 0
+        return found
+
+
+@pytest.mark.parametrize(
+    ("unit", "end"),
+    [
+        ("<password><![CDATA[", "]]><x"),
+        ("<password><![CDATA[", "]]></password-of-another>"),
+        ("<password><![CDATA[", f"]]></{'a' * 10_000}>"),
+        ("<password>a<![CDATA[", " "),
+        ("<![CDATA[<password><![CDATA[]]>", "<x"),
+        ("<password> ", "</password>"),
+    ],
+)
+def test_elements_are_read_once_however_many_begin_in_one_another(
+    redactor: Redactor, monkeypatch: pytest.MonkeyPatch, unit: str, end: str
+) -> None:
+    def steps(times: int) -> int:
+        Counting.total = calls = 0
+
+        def count(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+
+        sys.setprofile(count)
+        try:
+            redactor.mask_text(unit * times + end)
+        finally:
+            sys.setprofile(None)
+        return Counting.total + calls
+
+    compiled = masking._compiled
+    monkeypatch.setattr(masking, "_compiled", lambda pattern: Counting(compiled(pattern)))
+    steps(1)
+    assert steps(500) < 14 * steps(50)
+
+
+@pytest.mark.parametrize(
+    ("program", "option"),
+    [("curl", "-u ann:s3cr3t"), ("mysql", "-ps3cr3t"), ("login", "-p s3cr3t")],
+)
+def test_options_of_a_program_are_looked_for_up_to_the_next_one(
+    redactor: Redactor, program: str, option: str
+) -> None:
+    (row,) = (row for row in secret_options._ROWS if re.fullmatch(row.program, program))
+    pattern = re.compile(secret_options._expression(row))
+    assert pattern.match(f"{program} x {option}")
+    assert not pattern.match(f"{program} x {program} {option}")
+    masked = redactor.mask_text(f"{program} x {program} {option}")
+    assert "s3cr3t" not in masked
+    assert masked.startswith(f"{program} x {program} -")
+
+
+def test_each_key_that_is_masked_gets_its_number_at_once(redactor: Redactor) -> None:
+    class Keys(dict[str, int]):
+        looks = 0
+
+        def __contains__(self, key: object) -> bool:
+            self.looks += 1
+            return super().__contains__(key)
+
+    keys, numbers = Keys(), dict[str, int]()
+    for number in range(500):
+        keys[redactor._mask_key(f"ghp_{number:036}", keys, numbers)] = number
+    assert list(keys)[:2] == [MASK, f"{MASK} (2)"]
+    assert len(keys) == 500
+    assert keys.looks < 1_500
