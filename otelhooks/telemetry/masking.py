@@ -467,7 +467,7 @@ class _Elements:
 
     @cached_property
     def _last_word(self) -> int:
-        """Where the run of characters begins that is not a blank, up to the end of the text."""
+        """Position of the last run of characters without blanks, up to the end of the text."""
         places = range(len(self._text) - 1, -1, -1)
         return next((place for place in places if self._text[place].isspace()), -1) + 1
 
