@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 
 from otelhooks import types
-from otelhooks.errors import OtelHooksError
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
@@ -22,7 +21,7 @@ from otelhooks.pipeline.parking import parked, parking
 from otelhooks.pipeline.recording import record_unawaited
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.records.arguments import arguments_hash
-from otelhooks.records.failures import outline
+from otelhooks.records.failures import is_own, outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, span_id_of
@@ -210,7 +209,8 @@ class RuntimeWatch(Watch):
     @fails_open
     def _approver_failed(self, rule: RuleLike, error: BaseException) -> None:
         who = f"the approver of rule `{one_line(rule.label, LOGGED)}`"
-        why = one_line(error, LOGGED) if isinstance(error, OtelHooksError) else outline(error)
+        own = self._runtime.content.redactor.mask_text(str(error)) if is_own(error) else ""
+        why = one_line(own, LOGGED) or outline(error)
         log.error("%s could not be asked, and the call is denied: %s", who, why)
         self._quote(who, error)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import traceback
 
-__all__ = ["FAILED", "WrongAnswer", "brief", "error_type", "outline"]
+from otelhooks.errors import OtelHooksError
+
+__all__ = ["FAILED", "WrongAnswer", "brief", "error_type", "is_own", "outline"]
 
 FAILED = "tool_error"
 """Type of a tool's failure that is text, not an exception."""
@@ -29,6 +31,16 @@ def error_type(error: BaseException) -> str:
     if cls.__module__ == "builtins":
         return cls.__qualname__
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def is_own(error: BaseException) -> bool:
+    """Return whether otelhooks raised an exception on purpose, so that its text is not content."""
+    if not isinstance(error, OtelHooksError):
+        return False
+    name = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        name = str(frame.f_globals.get("__name__"))
+    return name.startswith("otelhooks.")
 
 
 def brief(error: BaseException) -> str:

@@ -23,6 +23,8 @@ from limits.storage import Storage
 
 import otelhooks
 from otelhooks import audit, hooks, policy, types
+from otelhooks.approvals import Unavailable
+from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import HOOK_CLASSES
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
@@ -46,6 +48,14 @@ def fail(*_: Any, **__: Any) -> Any:
         raise LookupError(SAYS)
     except LookupError as cause:
         raise Poisoned(SAYS) from cause
+
+
+def unavailable(kind: type[Exception], *_: Any) -> Any:
+    raise kind(SAYS)
+
+
+class Unreachable(Unavailable):
+    """A channel of the application's."""
 
 
 async def fail_later(*_: Any, **__: Any) -> Any:
@@ -178,6 +188,13 @@ KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "when of a file": lambda path: rules('  - deny: act\n    when: int(args["x"]) > 1\n', path),
     "approver": lambda _: {"policies": [policy.ask_user("act", handler=fail)]},
     "channel": lambda _: {"policies": [policy.ask_user("act")], "approvals": fail},
+    **{
+        f"channel that raises {kind.__name__}": lambda _, kind=kind: {
+            "policies": [policy.ask_user("act")],
+            "approvals": partial(unavailable, kind),
+        }
+        for kind in (Unavailable, Unreachable, ConfigError)
+    },
     "storage": lambda _: {"policies": [policy.RateLimit(tool_calls=2, storage=Broken())]},
     "storage that allows": lambda _: {
         "policies": [policy.RateLimit(tool_calls=2, storage=Broken(), on_error="allow")]
@@ -269,6 +286,7 @@ def test_what_a_failure_says_stands_nowhere_with_capture_off(
     [
         "predicate",
         "approver",
+        "channel that raises Unavailable",
         "script",
         "redactor",
         "PreToolCallDecideHook",
