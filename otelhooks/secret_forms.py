@@ -137,5 +137,9 @@ FORMS: tuple[tuple[str, str], ...] = (
         ),
     ),
     ("://", r"(?<=://)[^/\s:@]{0,128}:[^/\s]{1,256}(?=@)"),  # a password may have @ in it
+    (  # a token as the user's name
+        "://",
+        r"(?a)(?:(?<=http://)|(?<=https://))(?=[A-Za-z_-]{0,128}\d)(?=[\w-]*[A-Za-z])[\w-]{12,128}(?=:?@)",
+    ),
 )
 """Markers, and expressions to search for where a marker occurs."""

@@ -9,12 +9,13 @@
 Masked are: values under keys that name a secret (``password``, ``client_secret``, ``api_key``,
 ``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
 into JSON text, also as ``key=value``, ``key: value``, ``--key value`` and ``<key>value</key>`` in
-running text, as two items of a list of arguments, and as pairs such as ``{"name": "DB_PASS",
-"value": ...}``, or ``("X-Api-Key", ...)`` in a list; passwords that programs take as an option of
-one letter (see `otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix,
-JSON web tokens, private keys, passwords in URLs (see `otelhooks.secret_forms`), card
-numbers that pass the Luhn check; e-mail addresses on request. Keys of mappings are masked by these
-forms too. Already masked text stays as it is.
+running text, in literals such as ``b"..."`` too, as two items of a list of arguments, as fields of
+named tuples, and as pairs such as ``{"name": "DB_PASS", "value": ...}``, or ``("X-Api-Key", ...)``
+in a list; passwords that programs take as an option of one letter (see
+`otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix, JSON web tokens,
+private keys, passwords and tokens in URLs (see `otelhooks.secret_forms`), card numbers that pass
+the Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. Already
+masked text stays as it is.
 
 Time is bounded: every pattern is linear in the length of the text, containers are read up to
 `MAX_DEPTH` levels and `MAX_NODES` values. Masking is telemetry, but it fails towards hiding: if a
@@ -66,6 +67,9 @@ _SECRET_TEXTS = frozenset(("pass", "pw"))
 # Keys under which a record keeps a name, with its value beside it, as in lists of variables.
 _NAMES = ("name", "key", "Name", "Key")
 _VALUES = frozenset(("value", "Value", "values"))
+# Keys of a program, and of its arguments, as configurations of MCP servers have them.
+_PROGRAMS = ("command", "program", "cmd", "executable")
+_ARGUMENTS = frozenset(("args", "arguments", "argv"))
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
 _compiled = lru_cache(maxsize=64)(re.compile)
@@ -129,10 +133,12 @@ _KEY_CORE = (
 _KEY_CORES = ("pass", "pwd", "secret", "credential", "authorization", "cookie", "token", "key")
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
-_KEY_GAP = r"(?:\\{0,31}[\"'])?\s{0,16}(?:=>|[:=])\s{0,16}(?:(\\{0,31})([\"'])|([\[{]))?"
+_PREFIX = r"(?:[bBfFrRuU]{1,2}(?=\\{0,31}[\"']))?"  # of a literal in Python
+_OPENED = rf"(?:{_PREFIX}(\\{{0,31}})([\"'])|([\[{{]))?"
+_KEY_GAP = rf"(?:\\{{0,31}}[\"'])?\s{{0,16}}(?::=|=>|[:=])\s{{0,16}}{_OPENED}"
 _OPTION_GAP = (  # in a command, or in the text of a list of arguments
-    r"(?:\s{1,16}(?![\s-])|\\{0,31}[\"']\s{0,16},\s{0,16}(?=\\{0,31}[\"'](?!-)))"
-    r"(?:(\\{0,31})([\"'])|([\[{]))?"
+    r"(?:(?:\s{0,16}\\\r?\n\s{0,16}|\s{1,16})(?![\s-])"
+    rf"|\\{{0,31}}[\"']\s{{0,16}},\s{{0,16}}(?={_PREFIX}\\{{0,31}}[\"'](?!-))){_OPENED}"
 )
 _TAG = r"<(?:[\w.-]{1,64}:)?\Z"
 _TAG_END = r"(?:\s[^<>]{0,256})?>"
@@ -205,7 +211,10 @@ class Redactor:
         """
         return self._mask(value, 0, [MAX_NODES])
 
-    def _mask(self, value: object, depth: int, budget: list[int]) -> Any:
+    def _mask(
+        self, value: object, depth: int, budget: list[int], program: Sequence[object] = ()
+    ) -> Any:
+        """Mask a value; a list may be the arguments of a program."""
         budget[0] -= 1
         if value is None or isinstance(value, bool):
             return value
@@ -221,13 +230,17 @@ class Redactor:
             return "[left out]"
         if isinstance(value, Mapping):
             return self._mask_mapping(cast("Mapping[object, object]", value), depth, budget)
+        fields: object = getattr(type(value), "_fields", None)
+        if isinstance(value, tuple) and isinstance(fields, tuple) and len(fields) == len(value):
+            named = cast("dict[object, object]", dict(zip(fields, value, strict=True)))
+            return list(self._mask_mapping(named, depth, budget).values())
         if isinstance(value, (list, tuple, set, frozenset)):
             items: list[Any] = []
             hidden: dict[int, int] = {}
             if self.is_on and isinstance(value, (list, tuple)):
-                arguments = cast("Sequence[object]", value)[: budget[0]]
+                arguments = [*program, *cast("Sequence[object]", value)[: budget[0]]]
                 hidden = in_arguments(arguments, lambda name: _names_secret(name, ""))
-            for index, item in enumerate(cast("Iterable[object]", value)):
+            for index, item in enumerate(cast("Iterable[object]", value), len(program)):
                 if budget[0] <= 0:
                     break
                 if index in hidden:
@@ -245,6 +258,7 @@ class Redactor:
         copy: dict[str, Any] = {}
         numbers: dict[str, int] = {}
         is_pair = self.is_on and any(_names_secret(value.get(name), "") for name in _NAMES)
+        program = _program(value) if self.is_on else ()
         for key, item in value.items():
             if budget[0] <= 0:
                 break
@@ -254,7 +268,8 @@ class Redactor:
             if is_secret and item not in (None, ""):
                 copy[shown] = MASK
             else:
-                copy[shown] = self._mask(item, depth + 1, budget)
+                ran = program if name in _ARGUMENTS else ()
+                copy[shown] = self._mask(item, depth + 1, budget, ran)
         return copy
 
     def _mask_key(self, name: str, others: Mapping[str, Any], numbers: dict[str, int]) -> str:
@@ -337,6 +352,14 @@ def _compile(pattern: Rule) -> Callable[[str], str]:
     )
 
 
+def _program(value: Mapping[object, object]) -> Sequence[object]:
+    """Return the last words of the program that a mapping names beside its arguments, if any."""
+    given = next((value[name] for name in _PROGRAMS if name in value), ())
+    if isinstance(given, str):
+        return given[-256:].split()
+    return cast("Sequence[object]", given)[-8:] if isinstance(given, (list, tuple)) else ()
+
+
 def _text_of(value: object) -> str:
     try:
         return str(value)
@@ -406,6 +429,13 @@ def _value_extent(text: str, gap: re.Match[str], core: str) -> tuple[int, int]:
     start = gap.end()
     escapes, quote, bracket = gap.groups()
     if quote:
+        mark = f"{escapes}{quote}"
+        if (
+            text.startswith(mark * 2, start) and "\n" not in gap[0]
+        ):  # no docstring of `class Token:`
+            start += 2 * len(mark)
+            end = text.find(mark * 3, start)
+            return start, end if end >= 0 else len(text)
         return start, _closing_quote(text, start, len(escapes), quote)
     if bracket:
         return start - 1, _closing_bracket(text, start)

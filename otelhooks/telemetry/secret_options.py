@@ -25,6 +25,9 @@ class _Row(NamedTuple):
 _PAIR = r"(?!\d+:\d+(?![^\s\"'\\]))(?=[^\s:\"'\\]+:[^\s\"'\\])"
 """User and password; two numbers are the user and group of a container."""
 
+_BETWEEN = r"[\s\"',\\b]{1,8}"
+"""Between two words of a command, or of a list of arguments as Python or JSON writes it."""
+
 _ROWS = (
     _Row("sql", r"mysql[\w-]*", "-p", "attached"),  # the word after a bare -p is the database
     _Row("mariadb", r"mariadb[\w-]*", "-p", "attached"),
@@ -36,11 +39,12 @@ _ROWS = (
     _Row("mosquitto_", r"mosquitto_\w+", "-P", "either"),
     _Row("mongo", r"mongo\w*", "-p", "next"),
     _Row("login", "login", "-p", "next"),  # of docker, podman, helm, az
+    _Row("login", rf"(?:docker|podman|nerdctl){_BETWEEN}login", "-p", "either"),
     _Row("redis-cli", "redis-cli", "-a", "next"),
     _Row("plink", "plink", "-pw", "next"),
     _Row("pscp", "pscp", "-pw", "next"),
     _Row("openssl", "openssl", "-pass(?:in|out)?", "next"),
-    _Row("curl", "curl", "(?:-u|--user)", "either", _PAIR),
+    _Row("curl", "curl", "(?:-[#0-46aBfgGiIjJklLMnNOpqRsSvVZ]{0,16}u|--user)", "either", _PAIR),
 )
 _PROGRAM = rf"(?s)(?:.*[/\\])?(?P<name>{'|'.join(row.program for row in _ROWS)})(?:\.exe)?"
 _OPTION = r"(?a)--?(?P<name>[A-Za-z][\w.-]{0,127})"
@@ -60,11 +64,12 @@ def _quoted(group: str, form: str) -> str:
 @lru_cache(maxsize=len(_ROWS))
 def _expression(row: _Row) -> str:
     """Return an expression for the option after its program, in a command or a list's text."""
-    gap = {"attached": "", "next": r"\s{1,4}(?!-)", "either": r"(?:\s{1,4}(?!-))?"}[row.value]
+    blanks = r"(?:\s{0,4}\\\r?\n\s{0,16}|\s{1,4}(?!\\\r?\n))(?!-)"
+    gap = {"attached": "", "next": blanks, "either": f"(?:{blanks})?"}[row.value]
     form = row.form
     in_shell = f"{gap}(?:{_quoted('quoted', form)}|{_bare('bare', form, ';|&')})"
     same = _bare("same", form)
-    following = rf"{_QUOTE}\s{{0,4}},\s{{0,4}}{_quoted('following', form)}"
+    following = rf"{_QUOTE}\s{{0,4}},\s{{0,4}}b?{_quoted('following', form)}"
     in_list = {"attached": same, "next": following, "either": f"(?:{same}|{following})"}[row.value]
     program = rf"(?<![\w.-])(?:{row.program})(?:\.exe)?(?=[\s\"'\\])"
     return (
@@ -110,16 +115,20 @@ def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> d
     found: dict[int, int] = {}
     rows: dict[_Row, None] = {}
     awaited: re.Pattern[str] | None = None  # the expected form of the item after an option
+    before = ""
     if not any(isinstance(item, str) and item.startswith("-") for item in items):
         return found
     for index, item in enumerate(items):
         text = item if isinstance(item, str) else ""
         expected, awaited = awaited, None
+        words, before = f"{before} {text}", text
         if not text.startswith("-"):
             if expected is not None and expected.match(text):
                 found[index] = 0
-            elif program := _compiled(_PROGRAM).fullmatch(text[-256:]):
-                rows |= dict.fromkeys(_rows_of(program["name"]))
+            else:
+                for given in (text, words):
+                    if program := _compiled(_PROGRAM).fullmatch(given[-256:]):
+                        rows |= dict.fromkeys(_rows_of(program["name"]))
             continue
         option = _compiled(_OPTION).fullmatch(text)
         if option is not None and is_secret(option["name"]):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -192,8 +193,63 @@ class TestNamesOfSecrets:
     def test_in_running_text(self, redactor: Redactor) -> None:
         assert redactor.mask_text("DB_PASS=hunter2 x") == f"DB_PASS={MASK} x"
         assert redactor.mask_text("passWord: hunter2") == f"passWord: {MASK}"
+        assert redactor.mask_text("go: password := 5; x") == f"go: password := {MASK}; x"
         for text in ("pass: 12 tests", "compass: north", "bypass=1", "db_passes: 3"):
             assert redactor.mask_text(text) == text
+
+    @pytest.mark.parametrize(
+        ("opened", "closed"),
+        [
+            *(("b'", "'"), ('rb"', '"'), ("F'", "'"), ("u'", "'"), ('b\\"', '\\"')),
+            *(('"""', '"""'), ("'''", "'''"), ('f"""\n', '"""'), (r"\"\"\"", r"\"\"\"")),
+        ],
+    )
+    @pytest.mark.parametrize("before", ["password=", "'password': ", "password := ", "D(password="])
+    def test_literals_of_programs(
+        self, redactor: Redactor, before: str, opened: str, closed: str
+    ) -> None:
+        text = f"{before}{opened}s3cr3t 'a' \"b{closed} x"
+        if len(closed) == 1:
+            text = f"{before}{opened}s3cr3t{closed} x"
+        masked = redactor.mask_text(text)
+        assert masked.replace("\n", "") == f"{before}{opened}{MASK}{closed} x".replace("\n", "")
+        assert redactor.mask_text(masked) == masked
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'password=""',
+            'password = """""" x',
+            "password: f''",
+            "token:= ",
+            'class Token:\n    """Of whom."""',
+        ],
+    )
+    def test_literals_without_a_secret_stay(self, redactor: Redactor, text: str) -> None:
+        assert redactor.mask_text(text) == text
+
+    def test_a_literal_that_is_cut_off_is_masked_to_the_end(self, redactor: Redactor) -> None:
+        assert redactor.mask_text("password = '''s3 cr\n3t'") == f"password = '''{MASK}"
+
+    def test_shown_objects(self, redactor: Redactor) -> None:
+        @dataclasses.dataclass
+        class Login:
+            password: object
+
+        for secret in ("s3cr3t", b"s3cr3t", b"s3'cr3t"):
+            assert "cr3t" not in str(redactor.mask([Login(secret)]))
+            assert "cr3t" not in redactor.mask_text(f"it failed: {Login(secret)}")
+
+    def test_fields_of_named_tuples(self, redactor: Redactor) -> None:
+        class Login(NamedTuple):
+            user: str
+            password: str
+            args: object = ()
+
+        given = Login("bob", "s3cr3t", {"n": 1})
+        assert redactor.mask({"x": [given]}) == {"x": [["bob", MASK, {"n": 1}]]}
+        assert Redactor(is_on=False).mask(given) == ["bob", "s3cr3t", {"n": 1}]
+        assert str(given) not in redactor.mask_text(f"it failed: {given}")
 
     @pytest.mark.parametrize("names", [("name", "value"), ("key", "value"), ("Name", "Value")])
     def test_pairs_of_name_and_value(self, redactor: Redactor, names: tuple[str, str]) -> None:
@@ -253,6 +309,10 @@ class TestHeadersAndAddresses:
             ("curl --user 'ann:s3cr3t' https://h", f"curl --user '{MASK}' https://h"),
             ("PGPASSWORD=s3cr3t psql", f"PGPASSWORD={MASK} psql"),
             ("Basic dXNlcjpwYXNzd29yZA== it is", f"Basic {MASK} it is"),
+            ("tool --password \\\n  s3cr3t -x", f"tool --password \\\n  {MASK} -x"),
+            ("tool --password\\\r\ns3cr3t", f"tool --password\\\r\n{MASK}"),
+            ("git clone https://a1b2c3d4e5f6a7b8c9d0@h/x", f"git clone https://{MASK}@h/x"),
+            ("git+https://a1b2c3d4e5f6a7b8c9d0:@h/x", f"git+https://{MASK}:@h/x"),
         ],
     )
     def test_secrets_in_commands(self, redactor: Redactor, text: str, masked: str) -> None:
@@ -267,6 +327,9 @@ class TestHeadersAndAddresses:
             "tool --password --verbose",
             "Basic understanding, basic Foundations of things",
             "a token follows here",
+            "tool --password \\\n  --verbose",
+            "git clone https://ann@h/x; ssh://a1b2c3d4e5f6a7b8c9d0@h; https://a-very-long-name@h",
+            "https://h/a1b2c3d4e5f6a7b8c9d0@x",
         ],
     )
     def test_commands_without_secrets_stay(self, redactor: Redactor, text: str) -> None:
@@ -287,6 +350,10 @@ class TestHeadersAndAddresses:
             ["zip", "-P", "s3cr3t", "a.zip"],
             ["gh", "auth", "-token", "s3cr3t"],
             ["bash", "-c", "mysql -ps3cr3t"],
+            ["curl", "-sSu", "ann:s3cr3t", "https://h"],
+            ["curl", "-kuann:s3cr3t", "https://h"],
+            ["/usr/bin/docker", "login", "-u", "ann", "-ps3cr3t"],
+            ["podman", "login", "-p=s3cr3t"],
         ],
         ids=" ".join,
     )
@@ -302,6 +369,8 @@ class TestHeadersAndAddresses:
         for given in (text, json.dumps(text), text[:-2]):
             assert "s3cr3t" not in redactor.mask_text(given)
         assert "s3cr3t" not in redactor.mask_text(f"Command '{arguments}' returned 1")
+        given = [one.encode() for one in arguments]
+        assert "s3cr3t" not in redactor.mask_text(f"Command '{given}' returned 1")
 
     @pytest.mark.parametrize(
         "arguments",
@@ -315,6 +384,9 @@ class TestHeadersAndAddresses:
             ["unzip", "-p", "a.zip"],
             ["-p", "sshpass"],
             ["a token", "b"],
+            ["vault", "login", "-path=x", "-port", "80"],
+            ["docker", "run", "-p80:80", "login"],
+            ["curl", "-sSo", "ann:x", "-fu", "ann"],
         ],
     )
     def test_lists_of_arguments_without_secrets_stay(
@@ -322,6 +394,37 @@ class TestHeadersAndAddresses:
     ) -> None:
         assert redactor.mask(arguments) == arguments
         assert redactor.mask_text(str(arguments)) == str(arguments)
+
+    @pytest.mark.parametrize("name", ["command", "program", "cmd", "executable"])
+    @pytest.mark.parametrize("arguments", ["args", "arguments", "argv"])
+    @pytest.mark.parametrize(
+        ("program", "given", "masked"),
+        [
+            ("sshpass", ["-p", "s3cr3t", "ssh"], ["-p", MASK, "ssh"]),
+            ("/usr/bin/curl", ("-u", "ann:s3cr3t"), ["-u", MASK]),
+            ("docker", ["login", "-ps3cr3t"], ["login", f"-p{MASK}"]),
+            ("sudo docker login", ["-p", "s3cr3t"], ["-p", MASK]),
+            (["docker", "login"], ["-p", "s3cr3t"], ["-p", MASK]),
+            ("ls", ["-p", "x"], ["-p", "x"]),
+            (None, ["-p", "x"], ["-p", "x"]),
+            ([5], "-p x", "-p x"),
+        ],
+    )
+    def test_a_program_and_its_arguments_under_two_keys(
+        self,
+        redactor: Redactor,
+        name: str,
+        arguments: str,
+        program: object,
+        given: object,
+        masked: object,
+    ) -> None:
+        server = {arguments: given, name: program}
+        assert redactor.mask({"x": server})["x"] == {arguments: masked, name: program}
+        assert json.loads(redactor.mask_text(json.dumps(server)))[arguments] == masked
+        assert Redactor(is_on=False).mask(server)[arguments] == (
+            given if isinstance(given, str) else list(given)
+        )
 
     @pytest.mark.parametrize(
         ("text", "masked"),
@@ -336,6 +439,14 @@ class TestHeadersAndAddresses:
             ("mysql -u bob \\\n -ps3cr3t db", f"mysql -u bob \\\n -p{MASK} db"),
             ("curl -uann:s3cr3t https://h", f"curl -u{MASK} https://h"),
             ("curl -uann https://h", "curl -uann https://h"),
+            ("curl -sSu ann:s3cr3t https://h", f"curl -sSu {MASK} https://h"),
+            ("curl -kuann:s3cr3t https://h", f"curl -ku{MASK} https://h"),
+            ("curl -u \\\n  ann:s3cr3t https://h", f"curl -u \\\n  {MASK} https://h"),
+            ("sshpass -p \\\n s3cr3t ssh h", f"sshpass -p \\\n {MASK} ssh h"),
+            ("docker login -u ann -ps3cr3t h", f"docker login -u ann -p{MASK} h"),
+            ("docker login -p=s3cr3t h", f"docker login -p{MASK} h"),
+            ("vault login -path=x -port 80", "vault login -path=x -port 80"),
+            ("docker run -p80:80 login", "docker run -p80:80 login"),
             ("mysql --help | grep -pager", "mysql --help | grep -pager"),
         ],
     )
