@@ -230,9 +230,7 @@ class Redactor:
             return "[left out]"
         if isinstance(value, Mapping):
             return self._mask_mapping(cast("Mapping[object, object]", value), depth, budget)
-        fields: object = getattr(type(value), "_fields", None)
-        if isinstance(value, tuple) and isinstance(fields, tuple) and len(fields) == len(value):
-            named = cast("dict[object, object]", dict(zip(fields, value, strict=True)))
+        if isinstance(value, tuple) and (named := _named(cast("tuple[object, ...]", value))):
             return list(self._mask_mapping(named, depth, budget).values())
         if isinstance(value, (list, tuple, set, frozenset)):
             items: list[Any] = []
@@ -350,6 +348,12 @@ def _compile(pattern: Rule) -> Callable[[str], str]:
     raise ConfigError(
         f"redact cannot be `{pattern}`", hint="use True, False, a pattern, a callable or a list"
     )
+
+
+def _named(value: tuple[object, ...]) -> dict[object, object]:
+    """Return the fields of a named tuple; empty for any other."""
+    names = cast("tuple[object, ...]", getattr(type(value), "_fields", ()))
+    return dict(zip(names, value, strict=True)) if len(names) == len(value) else {}
 
 
 def _program(value: Mapping[object, object]) -> Sequence[object]:
