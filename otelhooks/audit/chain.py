@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from otelhooks.records.arguments import as_number
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -151,8 +153,10 @@ def _encode_value(value: object) -> str:
 
 
 def _plain(value: object, depth: int) -> object:
-    if value is None or type(value) in (str, bool, int):
+    if value is None or type(value) in (str, bool):
         return value
+    if type(value) is int:
+        return as_number(value)
     if depth < _MAX_DEPTH:
         if isinstance(value, dict):
             items = cast("dict[object, object]", value).items()

@@ -46,9 +46,10 @@ def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | N
         verdict.decision_id = before.decision_id
         return None  # the same call continues after a pause: it was counted and written before
     rt.tell_verdict(op, verdict)
-    recorded = True
+    recorded = is_made = True
     if rt.audit is not None:
         ticket = rt.write_verdict(op, verdict)
+        is_made = ticket is not None
         written = ticket is not None and (yield Run(ticket.wait, blocking=True))
         recorded = written is True or not rt.audit.required
     if op.recorders:
@@ -56,14 +57,15 @@ def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | N
     if recorded:
         return None if verdict.allowed else verdict.message
     if verdict.allowed:
-        _tell_refusal(rt, op, verdict)
+        _tell_refusal(rt, op, verdict, with_arguments=is_made)
     return UNRECORDED
 
 
-def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
+def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict, *, with_arguments: bool) -> None:
     """Report that an allowed call was refused because its record failed: a deny like any other.
 
     The trail gets this record after the one that it keeps and retries, so it ends with the truth.
+    If no record could be made of the call, its arguments may be the cause.
     """
     refused = Verdict(
         verdict.point,
@@ -78,7 +80,7 @@ def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
     put(op, rt.verdicts.attributes(refused))
     put_failure(rt, op, refused)
     rt.tell_verdict(op, refused)
-    rt.write_verdict(op, refused)
+    rt.write_verdict(op, refused, with_arguments=with_arguments)
 
 
 @fails_open

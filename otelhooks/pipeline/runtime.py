@@ -33,8 +33,9 @@ from otelhooks.pipeline import sessions
 from otelhooks.pipeline.frames import Op, Scope, Turn, current_scope
 from otelhooks.pipeline.sessions import Session, Sessions
 from otelhooks.records.arguments import arguments_hash
+from otelhooks.records.failures import error_type
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.quiet import fails_open, report
 from otelhooks.telemetry.shapes import Shapes
 from otelhooks.telemetry.spans import Spans, exemplar, span_id_of, trace_id_of
 from otelhooks.telemetry.verdicts import Verdicts
@@ -409,23 +410,37 @@ class Runtime:
         about.update((name, value) for name, value in optional if value)
         return about
 
-    def audit_record(self, op: Op, verdict: Verdict) -> dict[str, Any]:
+    def audit_record(
+        self, op: Op, verdict: Verdict, *, with_arguments: bool = True
+    ) -> dict[str, Any]:
         """Return the audit record of an operation's verdict, with masked arguments and a hash."""
         record = self.verdicts.record(verdict, self.about(op))
-        if op.call is not None:
+        if op.call is not None and with_arguments:
             record["arguments"] = self.content.redactor.mask(op.call.args)
             record["arguments_hash"] = arguments_hash(op.call.args)
-            if server := op.call.server or op.server:
-                record["server"] = server
+        if op.call is not None and (server := op.call.server or op.server):
+            record["server"] = server
         if op.span is not None:
             record["trace_id"] = trace_id_of(op.span)
             record["span_id"] = span_id_of(op.span)
         return record
 
-    @fails_open
-    def write_verdict(self, op: Op, verdict: Verdict) -> Ticket | None:
-        """Give a verdict to the audit file; return None if no record could be made of it."""
-        return self.audit.write(self.audit_record(op, verdict)) if self.audit is not None else None
+    def write_verdict(
+        self, op: Op, verdict: Verdict, *, with_arguments: bool = True
+    ) -> Ticket | None:
+        """Give a verdict to the audit file; without a record of it, the file says that one is lost.
+
+        Telemetry: fails open.
+        """
+        if self.audit is None:
+            return None
+        try:
+            record = self.audit_record(op, verdict, with_arguments=with_arguments)
+        except Exception as error:
+            report("Runtime.write_verdict", error)
+            self.audit.drop(f"it cannot be made: {error_type(error)}")
+            return None
+        return self.audit.write(record)
 
     @fails_open
     def tell_verdict(self, op: Op, verdict: Verdict) -> None:
@@ -442,8 +457,7 @@ class Runtime:
     def record_unawaited(self, op: Op, verdict: Verdict) -> None:
         """Record a verdict that no call waits for, such as that of a question that is over."""
         self.tell_verdict(op, verdict)
-        if self.audit is not None:
-            self.audit.write(self.audit_record(op, verdict))
+        self.write_verdict(op, verdict)
 
     def spooled_records(self) -> list[tuple[float, dict[str, str]]]:
         """Return how many audit records have not reached their destination, as gauge values."""

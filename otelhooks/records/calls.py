@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, cast
 import pydantic
 from typing_extensions import Self
 
+from otelhooks.records.arguments import as_text
 from otelhooks.records.canonical_tools import BuiltinTools, normalize_builtin_tool_name
 from otelhooks.records.users import User
 
@@ -256,7 +257,7 @@ class HookEvent(pydantic.BaseModel):
         try:
             return _encodable(handler(value))
         except Exception:  # the object's own serialiser may raise anything
-            return _encodable(_text_of(value))
+            return _encodable(as_text(value))
 
 
 def _encodable(value: Any) -> Any:
@@ -269,10 +270,3 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, list):
         return [_encodable(item) for item in cast("list[Any]", value)]
     return value
-
-
-def _text_of(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception:  # the object's own code may raise anything
-        return f"<{type(value).__qualname__}>"

@@ -37,6 +37,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from otelhooks.errors import ConfigError
+from otelhooks.records.arguments import as_number
 from otelhooks.records.failures import outline
 from otelhooks.secret_forms import FORMS
 from otelhooks.telemetry.secret_options import cover, in_arguments
@@ -115,7 +116,11 @@ def _is_secret_pair(item: object) -> TypeGuard[Sequence[object]]:
     if not isinstance(item, (list, tuple)) or len(cast("Sequence[object]", item)) != 2:
         return False
     name, value = cast("Sequence[object]", item)
-    return _names_secret(name, value) and value not in (None, "")
+    return _names_secret(name, value) and not _is_empty(value)
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value)
 
 
 _SHORTEST = 8
@@ -219,36 +224,48 @@ class Redactor:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return self._mask_string(str(value), depth, budget)
+            return self._mask_string(_text_of(value), depth, budget)
         if isinstance(value, int):
-            return MASK if self.is_on and _is_card(str(abs(value))) else value
+            number = as_number(value)
+            is_short = self.is_on and number is value
+            is_card = is_short and _is_card(int.__repr__(value).lstrip("-"))
+            return MASK if is_card else number
         if isinstance(value, float):
             return value if math.isfinite(value) else str(value)
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return f"[{len(cast('bytes', value))} bytes]"
         if depth >= MAX_DEPTH or budget[0] <= 0:
             return "[left out]"
-        if isinstance(value, Mapping):
-            return self._mask_mapping(cast("Mapping[object, object]", value), depth, budget)
-        if isinstance(value, tuple) and (named := _named(cast("tuple[object, ...]", value))):
-            return list(self._mask_mapping(named, depth, budget).values())
-        if isinstance(value, (list, tuple, set, frozenset)):
-            items: list[Any] = []
-            hidden: dict[int, int] = {}
-            if self.is_on and isinstance(value, (list, tuple)):
-                arguments = [*program, *cast("Sequence[object]", value)[: budget[0]]]
-                hidden = in_arguments(arguments, lambda name: _names_secret(name, ""))
-            for index, item in enumerate(cast("Iterable[object]", value), len(program)):
-                if budget[0] <= 0:
-                    break
-                if index in hidden:
-                    items.append(f"{str(item)[: hidden[index]]}{MASK}")
-                elif self.is_on and _is_secret_pair(item):
-                    items.append([self._mask(item[0], depth + 2, budget), MASK])
-                else:
-                    items.append(self._mask(item, depth + 1, budget))
-            return items
+        try:
+            if isinstance(value, (bytes, bytearray, memoryview)):
+                return f"[{memoryview(cast('bytes', value)).nbytes} bytes]"
+            if isinstance(value, Mapping):
+                return self._mask_mapping(cast("Mapping[object, object]", value), depth, budget)
+            if isinstance(value, tuple) and (named := _named(cast("tuple[object, ...]", value))):
+                return list(self._mask_mapping(named, depth, budget).values())
+            if isinstance(value, (list, tuple, set, frozenset)):
+                items = cast("Iterable[object]", value)
+                return self._mask_items(items, depth, budget, program)
+        except Exception as error:  # the value's own code may raise anything
+            return _without_text(cast("object", value), error)
         return self._mask_string(_text_of(value), depth, budget)
+
+    def _mask_items(
+        self, value: Iterable[object], depth: int, budget: list[int], program: Sequence[object]
+    ) -> list[Any]:
+        items: list[Any] = []
+        hidden: dict[int, int] = {}
+        if self.is_on and isinstance(value, (list, tuple)):
+            arguments = [*program, *cast("Sequence[object]", value)[: budget[0]]]
+            hidden = in_arguments(arguments, lambda name: _names_secret(name, ""))
+        for index, item in enumerate(value, len(program)):
+            if budget[0] <= 0:
+                break
+            if index in hidden:
+                items.append(f"{str(item)[: hidden[index]]}{MASK}")
+            elif self.is_on and _is_secret_pair(item):
+                items.append([self._mask(item[0], depth + 2, budget), MASK])
+            else:
+                items.append(self._mask(item, depth + 1, budget))
+        return items
 
     def _mask_mapping(
         self, value: Mapping[object, object], depth: int, budget: list[int]
@@ -260,10 +277,10 @@ class Redactor:
         for key, item in value.items():
             if budget[0] <= 0:
                 break
-            name = key if isinstance(key, str) else str(key)
+            name = key if isinstance(key, str) else _text_of(key)
             is_secret = self.is_on and (_names_secret(name, item) or (is_pair and name in _VALUES))
             shown = self._mask_key(name, copy, numbers)
-            if is_secret and item not in (None, ""):
+            if is_secret and not _is_empty(item):
                 copy[shown] = MASK
             else:
                 ran = program if name in _ARGUMENTS else ()
@@ -278,10 +295,9 @@ class Redactor:
             others: Those before it.
             numbers: The last number that each masked key was given.
         """
-        if not self.is_on or (len(name) < _SHORTEST and not self._rules):
-            return name
-        shown = masked = self._mask_forms(name)
-        while shown != name and shown in others:
+        is_plain = not self.is_on or (len(name) < _SHORTEST and not self._rules)
+        shown = masked = name if is_plain else self._mask_forms(name)
+        while shown in others:
             numbers[masked] = numbers.get(masked, 1) + 1
             shown = f"{masked} ({numbers[masked]})"
         return shown
@@ -368,9 +384,13 @@ def _text_of(value: object) -> str:
     try:
         return str(value)
     except Exception as error:
-        # A broken __str__ is the application's problem; content only observes the value.
-        _log.debug("a value has no text: %s", outline(error))
-        return f"[{type(value).__name__}]"
+        return hex(value) if isinstance(value, int) else _without_text(value, error)
+
+
+def _without_text(value: object, error: Exception) -> str:
+    # A broken __str__ is the application's problem; content only observes the value.
+    _log.debug("a value has no text: %s", outline(error))
+    return f"[{type(value).__name__}]"
 
 
 def _is_card(digits: str) -> bool:

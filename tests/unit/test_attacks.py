@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import collections
+import ctypes
+import datetime
+import decimal
+import enum
 import json
 import logging
 import pathlib
 import re
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +24,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import otelhooks
 from otelhooks import errors, hooks, policy, types
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import drive
 from otelhooks.pipeline.permits import NextSeat
@@ -70,10 +76,55 @@ def audited(path: Any) -> list[dict[str, Any]]:
     return [line for line in lines if "decision" in line]
 
 
+HUGE = 10**5000  # Python refuses to write it as a decimal number
+
+
+class Day(enum.Enum):
+    MONDAY = 1
+
+
+class Equal:
+    """Cannot be compared, like an array of numpy."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+
+class Unsaid(str):
+    """Has no text."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise ValueError("unsaid")
+
+
 def in_itself() -> list[Any]:
     value: list[Any] = []
     value.append(value)
     return value
+
+
+ODD: dict[str, Any] = {
+    "dates as keys": lambda: {datetime.date(2026, 1, 1): "x"},
+    "members as keys": lambda: {Day.MONDAY: 1},
+    "bytes as keys": lambda: [{b"k": 1}],
+    "tuples as keys": lambda: {(1, 2): {(3,): 4}},
+    "keys of all kinds": lambda: {None: 1, "None": 2, 1.5: 3, (): 4, b"": 5},
+    "a huge number": lambda: HUGE,
+    "a huge number below zero": lambda: {"n": [-HUGE]},
+    "a huge number as a key": lambda: {HUGE: 1},
+    "a huge number in a key": lambda: {(HUGE,): 1},
+    "a huge number in a set": lambda: {HUGE},
+    "a huge number in an object": lambda: decimal.Decimal(HUGE),
+    "a secret that cannot be compared": lambda: {"password": Equal(), "in": ["password", Equal()]},
+    "a pair that cannot be compared": lambda: [["password", Equal()]],
+    "a text without a text": lambda: [Unsaid("x")],
+    "nested deep": lambda: nested(200),
+    "a view without length": lambda: memoryview(ctypes.c_int(1)),
+}
 
 
 def nested(levels: int) -> list[Any]:
@@ -763,14 +814,94 @@ class TestTruth:
     def test_a_record_that_cannot_be_made_denies_where_it_is_required(
         self, on, tools, tmp_path, monkeypatch, required
     ):
-        rt = on(policy.allow("*"), audit=otelhooks.audit.Audit(tmp_path / "a", required=required))
-        monkeypatch.setattr(type(rt), "audit_record", broken)
+        trail = otelhooks.audit.Audit(tmp_path / "a", required=required)
+        on(policy.allow("*"), audit=trail)
+        monkeypatch.setattr(runtime, "arguments_hash", broken)
         if required:
             with pytest.raises(errors.Denied, match="could not be recorded"):
                 tools.act(1)
         else:
             assert tools.act(1) == "done"
         assert len(tools.ran) == (not required)
+        assert (trail.failed, trail.dropped) == (1, 1)
+        trail.close()
+        denied = [record["rule_id"] for record in audited(trail.segment)]
+        assert denied == ["record_required"] * required
+        assert [found.kind for found in otelhooks.audit.verify(trail.folder)] == ["lost"]
+
+    def test_a_record_that_is_lost_without_a_call_that_waits_for_it_is_counted(
+        self, on, tmp_path, monkeypatch
+    ):
+        trail = otelhooks.audit.Audit(tmp_path / "a")
+        rt = on(audit=trail)
+        monkeypatch.setattr(type(rt), "audit_record", broken)
+        op: Any = SimpleNamespace(call=None, agent="", span=None)
+        rt.record_unawaited(op, Verdict("pre_tool_call", "deny", allowed=False))
+        assert trail.dropped == 1
+
+    @pytest.mark.parametrize("content", [False, True], ids=["content off", "content on"])
+    @pytest.mark.parametrize("required", [False, True], ids=["", "required"])
+    @pytest.mark.parametrize("name", ODD)
+    def test_whatever_the_arguments_are_the_call_has_its_span_and_its_record(
+        self, on, exporter, tmp_path, name, required, content
+    ):
+        ran: list[str] = []
+
+        @otelhooks.tool
+        def plain(x: Any) -> None:
+            ran.append("plain")
+
+        @otelhooks.tool
+        def asked(x: Any) -> None:
+            ran.append("asked")
+
+        @otelhooks.tool
+        def denied(x: Any) -> None:
+            ran.append("denied")
+
+        trail = otelhooks.audit.Audit(tmp_path / "a", required=required)
+        on(
+            policy.deny("denied"),
+            policy.ask_user("asked", handler=lambda call: True),
+            audit=trail,
+            capture_content=content,
+        )
+        plain(ODD[name]())
+        asked(ODD[name]())
+        with pytest.raises(errors.Denied):
+            denied(ODD[name]())
+        assert ran == ["plain", "asked"]
+        spans = [span.name for span in exporter.get_finished_spans()]
+        assert spans == [
+            "execute_tool plain",
+            "otelhooks.approval.request asked",
+            "otelhooks.approval.wait asked",
+            "execute_tool asked",
+            "execute_tool denied",
+        ]
+        trail.close()
+        records = audited(trail.segment)
+        assert [record["tool_name"] for record in records] == ["plain", "asked", "denied"]
+        assert {len(record["arguments_hash"]) for record in records} == {64}
+        assert trail.failed == 0
+        assert otelhooks.audit.verify(trail.folder) == []
+
+    def test_arguments_that_are_too_deep_for_any_rule_are_denied_and_recorded(
+        self, on, tools, exporter, tmp_path
+    ):
+        trail = otelhooks.audit.Audit(tmp_path / "a")
+        on(audit=trail, capture_content=True)
+        with pytest.raises(errors.Denied):
+            tools.act(nested(100_000))
+        assert len(exporter.get_finished_spans()) == len(audited(trail.segment)) == 1
+
+    def test_a_limit_tells_calls_apart_by_keys_that_json_does_not_know(self, on, tools):
+        on(policy.Repeat(calls=2, per="session"))
+        with otelhooks.session("s"):
+            for key in (b"a", b"b", HUGE, HUGE + 1):
+                assert tools.act({key: 1}) == "done"
+                with pytest.raises(errors.Denied):
+                    tools.act({key: 1})
 
 
 def test_every_test_that_the_page_of_attacks_names_is_there():

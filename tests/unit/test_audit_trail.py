@@ -155,6 +155,7 @@ def test_any_value_can_be_recorded(tmp_path):
         "lone": "\ud800",
         "plain_beside_odd": [None, True, 3, "text", {4}],
         "nested": nested,
+        "huge": {"n": 10**5000},
         3: "number as name",
     }
     with Audit(tmp_path) as audit:
@@ -162,6 +163,7 @@ def test_any_value_can_be_recorded(tmp_path):
     record = callers(tmp_path)[0]
     assert record["nan"] == "nan"
     assert record["path"] == "x"
+    assert record["huge"] == {"n": hex(10**5000)}
     assert record["mixed"] == {"1": "a", "b": "{2}"}
     assert record["rude"] == "<unprintable Rude>"
     assert record["plain_beside_odd"] == [None, True, 3, "text", "{4}"]

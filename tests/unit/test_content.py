@@ -119,6 +119,36 @@ class TestMaskValues:
         assert "hunter2" not in redactor.mask(Thing())
         assert redactor.mask(Broken()) == "[Broken]"
 
+    def test_containers_that_cannot_be_read_become_their_class(self, redactor):
+        class Shut(dict):
+            def items(self):
+                raise ValueError("shut")
+
+        class Closed(list):
+            def __iter__(self):
+                raise ValueError("closed")
+
+        assert redactor.mask([Shut(a=1), {"b": Closed()}]) == ["[Shut]", {"b": "[Closed]"}]
+
+    def test_what_cannot_be_compared_is_masked_under_the_name_of_a_secret(self, redactor):
+        class Array:
+            def __eq__(self, other):
+                raise ValueError("ambiguous")
+
+        masked = redactor.mask({"password": Array(), "headers": [["X-Api-Key", Array()]]})
+        assert masked == {"password": "[MASKED]", "headers": [["X-Api-Key", "[MASKED]"]]}
+
+    def test_numbers_too_long_to_be_written_are_hexadecimal(self, redactor):
+        huge = 10**5000
+        masked = redactor.mask({"n": -huge, huge: 1, huge + 1: 2})
+        assert masked == {"n": hex(-huge), hex(huge): 1, hex(huge + 1): 2}
+
+    @pytest.mark.parametrize("is_on", [True, False])
+    def test_keys_that_become_one_text_are_all_kept(self, is_on):
+        value = {"1": "a", 1: "b", (1,): "c", "(1,)": "d", "(1,) (2)": "e"}
+        masked = {"1": "a", "1 (2)": "b", "(1,)": "c", "(1,) (2)": "d", "(1,) (2) (2)": "e"}
+        assert Redactor(is_on=is_on).mask(value) == masked
+
     def test_the_copy_is_json_like(self, redactor):
         value = {1: (2, {3}), "b": b"abc", "nan": float("nan"), "inf": float("-inf"), "t": True}
         assert redactor.mask(value) == {
