@@ -128,18 +128,25 @@ def arguments(command: Sequence[str]) -> Iterator[str]:
 def folders(command: Sequence[str]) -> list[str]:
     """Return the folders that a simple command may make paths relative to: ``cd x``, ``-C x``."""
     found: list[str] = []
+    seen: set[str] = set()  # every word behind the first of a kind may be a folder
     for place, word in enumerate(command):
         if word in {"cd", "pushd"}:
-            found += command[place + 1 :]
+            kind = "cd"
         elif UNKNOWN in word:  # such as an option, or `cd`
-            found += (each for each in command[place + 1 :] if UNKNOWN not in each)
-        elif _name(word) == "ln":  # the target of a link is relative to the link
-            found += itertools.chain.from_iterable(
-                (each, posixpath.dirname(each)) for each in command[place + 1 :]
-            )
+            kind = UNKNOWN
+        else:
+            kind = "ln" if _name(word) == "ln" else ""
+        if kind:
+            rest = [] if kind in seen else command[place + 1 :]
+            seen.add(kind)
+            found += (each for each in rest if kind != UNKNOWN or UNKNOWN not in each)
+            # The target of a link is relative to the link.
+            found += map(posixpath.dirname, rest if kind == "ln" else ())
         elif word in _CHANGES_FOLDER:
-            rest = itertools.takewhile(lambda each: not each.startswith("-"), command[place + 1 :])
-            found += rest
+            end = place + 1
+            while end < len(command) and not command[end].startswith("-"):
+                end += 1
+            found += command[place + 1 : end]
         else:
             attached = _FOLDER_OPTION.fullmatch(word)
             found += [] if attached is None else [attached[1]]

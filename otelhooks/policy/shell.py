@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from otelhooks.policy import shell_words
-from otelhooks.policy.shell_flow import ASSIGNED, DECLARING, KEYWORDS, Flow, only_sets
+from otelhooks.policy.shell_flow import ASSIGNED, DECLARING, KEYWORDS, Flow, Words
 from otelhooks.policy.shell_tokens import IN_DOUBLE, TOKEN
 from otelhooks.policy.shell_variables import MOST, NUMBER, UNKNOWN, Variables
 
@@ -40,6 +40,7 @@ _COUNTED = re.compile(r"\(\(\s*([A-Za-z_]\w*)\s*=(?!=)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _MAY_BE_COMMAND = re.compile(r"[\s;&|`$()<>]")
 _SEVERAL_UNKNOWN = re.compile(f"{UNKNOWN}+")
+_CHANGING = re.compile("[-+][^grx]")  # an option that may change values
 _PLAIN = frozenset(("blank", "chunk", "close", "end", "joined"))
 _SETTING = frozenset("getopts let mapfile read readarray select unset wait".split())
 _MOVING = frozenset(("cd", "popd", "pushd"))
@@ -107,14 +108,13 @@ class _Frame(NamedTuple):
     """What was being read when a substitution began."""
 
     sign: str
-    words: list[str]
+    words: Words
     word: list[str] | None
     in_double: bool
     target: str
     is_certain: bool
     certain: int
     names: set[str]
-    leading: list[str]
     commands: int
     floor: int
     flow: Flow
@@ -145,8 +145,7 @@ class _Reader:
         self._start()
 
     def _start(self) -> None:
-        self._words: list[str] = []
-        self._leading: list[str] = []  # words that may be keywords: not quoted, not expanded
+        self._words = Words()
         self._word: list[str] | None = None  # the ways to read it
         self._is_plain = True
         self._said: str | None = None  # by the last command
@@ -211,7 +210,7 @@ class _Reader:
         elif kind == "redirect":
             self._end_word()
             self._target = value.lstrip("0123456789") if ">" in value else value
-            self._leading.append(value)
+            self._words.leading.append(value)
         elif kind == "double":
             self._in_double = not self._in_double
             self._add([""])
@@ -256,9 +255,9 @@ class _Reader:
             return
         read = list(dict.fromkeys(itertools.chain.from_iterable(map(self._read_ways, ways))))
         self._is_certain = self._is_certain and len(read) == 1
-        if is_plain and len(self._leading) == len(self._words):
-            self._leading += ways
-        assigns = only_sets(self._words, self._leading)
+        if is_plain and len(self._words.leading) == len(self._words):
+            self._words.leading += ways
+        assigns = self._words.only_sets()
         for way in read:
             found = ASSIGNED.fullmatch(way.replace(_SEVERAL, UNKNOWN))
             if found is not None:
@@ -271,13 +270,14 @@ class _Reader:
         for part in parts:
             word = _SEVERAL_UNKNOWN.sub(UNKNOWN, part.translate(_AS_WRITTEN))
             self._shared.count(len(word))
-            if UNKNOWN in word and word in self._words:
+            if word in self._words.unknown:
                 continue
             if self._target:
                 self._count += 1  # its output may not be read here
                 self._keep([self._target, word])
             else:
                 self._words.append(word)
+                self._words.unknown.update([word] if UNKNOWN in word else [])
             if _MAY_BE_COMMAND.search(word):
                 self._read_more(word, "nothing")
 
@@ -288,7 +288,11 @@ class _Reader:
     def _without_tilde(self, way: str) -> Iterator[str]:
         """Yield a way to read a word, and the possible values of a ``~`` in it."""
         yield way
-        for tilde in _TILDE.finditer(way):
+        tildes = list(itertools.islice(_TILDE.finditer(way), MOST + 1))
+        if len(tildes) > MOST:
+            yield _TILDE.sub(lambda tilde: tilde[0].replace(tilde[1], UNKNOWN), way)
+            return
+        for tilde in tildes:
             name = {"~": "HOME", "~+": "PWD", "~-": "OLDPWD"}.get(tilde[1], "")
             if name != "HOME" or self._variables.is_assigned("HOME"):
                 for value in self._variables.values(name) if name else [UNKNOWN]:
@@ -297,8 +301,7 @@ class _Reader:
     def _end_command(self, sign: str) -> None:
         self._end_word()
         self._target = ""
-        words, self._words = self._words, []
-        leading, self._leading = self._leading, []
+        words, self._words = self._words, Words()
         names, self._names = self._names, set[str]()
         is_certain, self._is_certain = self._is_certain, True
         if not words and not sign.strip():
@@ -307,12 +310,12 @@ class _Reader:
             self._count += 1
             self._keep(words, self._certain)
             self._certain = 0
-            self._flow.begin(words, leading, names)
+            self._flow.begin(words, names)
             self._follow(words)
             self._said = shell_words.said(words) if is_certain else None
             if self._said is not None and self._said != " ".join(words[1:]):
                 self._read_more(self._said, "nothing")
-        self._flow.end(names if words and only_sets(words, leading) else set(), sign)
+        self._flow.end(names if words and words.only_sets() else set(), sign)
 
     def _keep(self, words: list[str], certain: int = 1) -> None:
         command = Command(words)
@@ -338,7 +341,6 @@ class _Reader:
                 self._is_certain,
                 self._certain,
                 self._names,
-                self._leading,
                 self._count,
                 self._variables.enter(),
                 self._flow,
@@ -361,7 +363,7 @@ class _Reader:
             self._in_double, self._target = frame.in_double, frame.target
             self._is_certain, self._certain = frame.is_certain, frame.certain
             self._names = frame.names
-            self._leading, self._count = frame.leading, frame.commands
+            self._count = frame.commands
             self._is_plain = False
             self._add([UNKNOWN] if said is None else [said.rstrip("\n")], splits=True)
             if sign in {"", frame.sign}:
@@ -396,14 +398,17 @@ class _Reader:
 
     def _follow(self, words: list[str]) -> None:
         """Note what a command does to variables, and to the folder that paths start from."""
-        for place, word in enumerate(words):
-            rest = words[place + 1 :]
-            if word in _SETTING or (word == "printf" and rest[:1] == ["-v"]):
-                self._unknown(rest)
-            elif word in DECLARING and rest and re.match("[-+][^grx]", rest[0]):
-                self._unknown(rest)
-            elif word in _MOVING:
-                self._move(word, rest)
+        last = {word: place for place, word in enumerate(words)}
+        seen: set[str] = set()
+        is_read = False  # whether the words after here are already read as names
+        for place, (word, after) in enumerate(itertools.pairwise([*words, ""])):
+            sets = word in _SETTING or (word == "printf" and after == "-v")
+            if not is_read and (sets or (word in DECLARING and _CHANGING.match(after))):
+                is_read = True
+                self._unknown(words[place + 1 :])
+            elif word in _MOVING and (word not in seen or place == last[word]):
+                seen.add(word)
+                self._move(word, words[place + 1 :])
 
     def _move(self, word: str, rest: list[str]) -> None:
         folders = [each for each in rest if not re.fullmatch("-[LPe@n]+|--", each)]

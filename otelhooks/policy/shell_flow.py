@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 
 from otelhooks.policy.shell_variables import UNKNOWN, Variables
 
-__all__ = ["ASSIGNED", "DECLARING", "KEYWORDS", "Flow", "only_sets"]
+__all__ = ["ASSIGNED", "DECLARING", "KEYWORDS", "Flow", "Words"]
 
 ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\[.*?\])?(\+?)=(.*)", re.DOTALL)
 """A word that sets a variable: its name, an index, a plus, the value."""
@@ -25,16 +24,31 @@ _BEHIND = re.compile("(?<!&)&(?!&)")  # in the background
 _SIGN = re.compile(r"&&|\|\||[;&()]|(?<![&|])\n")
 
 
-def only_sets(words: list[str], leading: list[str]) -> bool:
-    """Return whether all that a command does so far is to set variables.
+class Words(list[str]):
+    """The words of a simple command that is still being read; they are only added to.
 
-    Args:
-        words: Words of the command.
-        leading: Those at its beginning that may be keywords.
+    Attributes:
+        leading: Those at its beginning that may be keywords: not quoted, not expanded.
+        unknown: Those that have an unknown part.
     """
-    keywords = itertools.takewhile(_is_before_command, leading)
-    own = words[len(list(keywords)) :]
-    return all(map(ASSIGNED.match, own)) or own[0] in DECLARING
+
+    __slots__ = ("_keywords", "_sets", "leading", "unknown")
+
+    def __init__(self) -> None:
+        self.leading: list[str] = []
+        self.unknown: set[str] = set()
+        self._keywords = 0  # how many of the first words are
+        self._sets = 0  # the place after the keywords and what sets variables
+
+    def only_sets(self) -> bool:
+        """Return whether all that the command does so far is to set variables."""
+        leading = self.leading
+        while self._keywords < len(leading) and _is_before_command(leading[self._keywords]):
+            self._keywords += 1
+        self._sets = max(self._sets, self._keywords)
+        while self._sets < len(self) and ASSIGNED.match(self[self._sets]):
+            self._sets += 1
+        return self._sets >= len(self) or self[self._keywords] in DECLARING
 
 
 def _is_before_command(word: str) -> bool:
@@ -62,17 +76,16 @@ class Flow:
         if self._is_clear:
             self._variables.keep(names)
 
-    def begin(self, words: list[str], leading: list[str], counted: set[str]) -> None:
+    def begin(self, words: Words, counted: set[str]) -> None:
         """Begin and end the compound commands whose keywords are at the beginning of a command.
 
         Args:
             words: Words of the command.
-            leading: Those at its beginning that may be keywords.
             counted: Names that ``for ((x=0;;))`` sets.
         """
-        for place, word in enumerate(leading):
+        for place, word in enumerate(words.leading):
             self.repeats |= word in _REPEATING
-            if word in _UNCLEAR:
+            if word in _UNCLEAR and self._is_clear:
                 self._is_clear = False
                 self._variables.doubt()
             if word in _CLOSING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from typing import NamedTuple
 
 __all__ = ["MOST", "NUMBER", "UNKNOWN", "Variables"]
@@ -37,6 +38,7 @@ class Variables:
     def __init__(self) -> None:
         self._values: dict[str, list[str]] = {}
         self._blocks: list[_Block] = []
+        self._certain = Counter[str]()  # in how many blocks a name is certainly set
         self._floor = 0
 
     def enter(self) -> int:
@@ -47,8 +49,13 @@ class Variables:
 
     def leave(self, before: int) -> None:
         """End what `enter` began: what it set may not be set."""
-        del self._blocks[self._floor - 1 :]
+        self._drop(self._floor - 1)
         self._floor = before
+
+    def _drop(self, first: int) -> None:
+        for block in self._blocks[first:]:
+            self._certain.subtract(block.names)
+        del self._blocks[first:]
 
     def begin(self, kind: str = "") -> None:
         """Begin a block that may not run: of a compound command, or after ``&&`` or ``||``."""
@@ -58,22 +65,25 @@ class Variables:
     def end_chain(self) -> None:
         """End the blocks after ``&&`` or ``||``."""
         while self._blocks[-1].kind:
-            self._blocks.pop()
+            self._drop(-1)
 
     def end(self) -> None:
         """End the last block of a compound command: what it set may not be set."""
         self.end_chain()
         if len(self._blocks) > self._floor:
-            self._blocks.pop()
+            self._drop(-1)
 
     def keep(self, names: set[str]) -> None:
         """Treat names as set on every way that continues from here."""
         if self._blocks[-1].kind != "||":
-            self._blocks[-1].names.update(names)
+            new = names - self._blocks[-1].names
+            self._blocks[-1].names.update(new)
+            self._certain.update(new)
 
     def doubt(self) -> None:
         """Treat nothing as set that was set in this text."""
         for block in self._blocks[self._floor - 1 :]:
+            self._certain.subtract(block.names)
             block.names.clear()
 
     def assign(self, name: str, *values: str) -> None:
@@ -112,7 +122,7 @@ class Variables:
         found = list(self._values.get(name, ()))
         if name == "PWD":  # every shell sets it
             found += [".", _inherited(name, ".")]
-        elif not any(name in block.names for block in self._blocks):
+        elif not self._certain[name]:
             found.append(_inherited(name, UNKNOWN))
         return list(dict.fromkeys(found))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import sys
 
 import pytest
 
@@ -289,3 +290,86 @@ def test_a_word_of_up_to_64_choices_is_read_and_one_of_more_is_unknown() -> None
 
     assert readings(64)[1:] == [f"a{number}" for number in range(64)]
     assert readings(65) == [f"a{U}"]
+
+
+REPEATED = {
+    "arguments": "a ",
+    "unknown arguments": 'x"$a"{} ',
+    "assignments": "a=b ",
+    "keywords": "do ",
+    "variables after keywords": "if $a ",
+    "blocks that are not read": "if alias ",
+    "chains": "a=b&&c=d||$a ",
+    "substitutions": "a=$(b) ",
+    "folders": "cd ",
+    "folders that exist": "cd - pushd -n ",
+    "options that are folders": "-C a ",
+    "links": "ln ",
+    "names that are read": "read a ",
+    "names that are declared": "declare -n ",
+    "printed names": "printf -v ",
+    "tildes": "~+:",
+    "redirections": "<a ",
+}
+
+
+class Looks:
+    """Counts calls of functions, and how many words each look at a list of words looks at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.total = 0
+        for kind in (shell.Words, shell.Command):
+            monkeypatch.setattr(shell, kind.__name__, self._counted(kind))
+
+    def _counted(self, kind: type[list[str]]) -> type[list[str]]:
+        looks = self
+
+        class Counted(kind):
+            def __getitem__(self, key):
+                found = super().__getitem__(key)
+                looks.total += len(found) if isinstance(key, slice) else 1
+                return found
+
+            def __contains__(self, word):
+                looks.total += len(self)
+                return super().__contains__(word)
+
+            def __iter__(self):
+                looks.total += len(self)
+                return super().__iter__()
+
+        return Counted
+
+    def of(self, text: str) -> int:
+        def count(_frame: object, event: str, _argument: object) -> None:
+            self.total += event in {"call", "c_call"}
+
+        self.total = 0
+        sys.setprofile(count)
+        try:
+            for command in programs.executed(shell.commands(text)):
+                self.total += len(programs.folders(command))
+        finally:
+            sys.setprofile(None)
+        return self.total
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_command_of_twice_the_length_is_read_in_twice_the_steps(name, monkeypatch) -> None:
+    looks = Looks(monkeypatch)
+    once, twice = (
+        looks.of("".join(map(REPEATED[name].format, range(count)))) for count in (400, 800)
+    )
+    assert twice < 2.2 * once
+
+
+def test_a_variable_is_certain_for_as_long_as_a_block_sets_it() -> None:
+    text = 'if b; then x=c; x=c; "$x"; fi; "$x"; y=a; y=b; "$y"; alias; "$y"'
+    read = [command for command in shell.commands(text) if command[0] in {"a", "c"}]
+    assert read == [["c"], ["c", U], ["a", "b"], ["a", "b", U]]
+
+
+def test_every_folder_that_a_command_moves_to_is_known() -> None:
+    commands = shell.commands("cd a cd b cd; declare -n x declare -n y; read z; $x$y$z")
+    assert ["cd", *shell.Variables().values("HOME")] in commands
+    assert commands[-1] == [U]
