@@ -22,6 +22,7 @@ __all__ = ["Folder", "places", "readings", "real_path", "spellings"]
 _URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]+://")
 _FILE_URL = re.compile(r"\s*file:(?://(?P<host>[^/?#]*))?(?P<path>.*)", re.IGNORECASE | re.DOTALL)
 _MOST_DECODINGS = 4
+_MOST_PLACES = 10_000
 _DRIVE = re.compile(r"\s*[A-Za-z]:(?:[\\/]|$)")
 
 
@@ -129,13 +130,28 @@ def places(
         checked: Those of `bases` that are also checked themselves.
         bases: Directories of the call.
         here: Where the tool works, absolute.
+
+    Raises:
+        ValueError: There are more than any tool needs.
     """
-    directories = [text for base in bases for text in spellings(base)]
+    directories = _spelled(bases)
     anchors = [here, *(text for text in directories if os.path.isabs(text))]
-    starts = [here, *(os.path.join(a, text) for a in anchors for text in directories)]
+    _limit(len(anchors) * len(directories))
+    joined = (os.path.join(a, text) for a in anchors for text in directories)
+    starts = list(dict.fromkeys((here, *joined)))
     for values, own in ((checked, anchors), (paths, starts)):
-        for text in (text for value in values for text in spellings(value)):
-            yield from (os.path.join(start, text) for start in own)
+        texts = _spelled(values)
+        _limit(len(own) * len(texts))
+        yield from dict.fromkeys(os.path.join(start, text) for text in texts for start in own)
+
+
+def _spelled(values: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(text for value in values for text in spellings(value)))
+
+
+def _limit(count: int) -> None:
+    if count > _MOST_PLACES:
+        raise ValueError("too many places")
 
 
 def real_path(path: str) -> str:

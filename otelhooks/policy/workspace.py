@@ -119,10 +119,10 @@ class Outside:
             return False
         try:
             here = os.path.abspath(call.work_dir or os.curdir)
-            real = [real_path(place) for place in places(paths, checked, bases, here)]
+            real = map(real_path, places(paths, checked, bases, here))
+            return not all(any(w.contains(path) for w in self.workspaces) for path in real)
         except (OSError, ValueError, TypeError):  # cannot be resolved
             return True
-        return not all(any(w.contains(path) for w in self.workspaces) for path in real)
 
 
 def _is_end(value: Any, canonical_path: str) -> bool:

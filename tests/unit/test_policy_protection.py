@@ -289,6 +289,26 @@ def test_a_folder_that_is_not_there_yet_cannot_be_made(home: pathlib.Path) -> No
     assert drive(rules.evaluate(call)).decision == "deny"
 
 
+@pytest.mark.parametrize("tool", ["create_file", "run_command"])
+def test_a_call_with_more_folders_than_any_tool_needs_is_refused_at_once(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    looked_up: list[str] = []
+    realpath = os.path.realpath
+    rules = _set(home)
+    monkeypatch.setattr(os.path, "realpath", lambda path: looked_up.append(path) or realpath(path))
+
+    def decision(count: int) -> str:
+        folders = [f"c{number}" for number in range(count)]
+        args = {"path": [f"a{number}" for number in range(500)], "cwd": folders}
+        return drive(rules.evaluate(Call(tool, args))).decision
+
+    assert decision(64) == "allow"
+    looked_up.clear()
+    assert decision(500) == "deny"
+    assert len(looked_up) < 1_000
+
+
 def test_a_long_command_is_judged_in_time(home: pathlib.Path) -> None:
     script = " ".join(f"word{n}/x" for n in range(10_000))
     rules = _set(home)

@@ -14,7 +14,7 @@ from otelhooks import policy, types
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
-from otelhooks.policy import paths
+from otelhooks.policy import paths, workspace
 
 
 @pytest.fixture
@@ -488,3 +488,47 @@ class TestCaseFolding:
 
     def test_a_directory_that_is_not_there_folds_as_the_platform_does(self) -> None:
         assert paths._folds_case("/not/there") is (os.path.normcase("A") == "a")
+
+
+class TestTime:
+    @pytest.fixture
+    def looked_up(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Paths that were looked up in the file system."""
+        found: list[str] = []
+
+        def noting(path: str) -> str:
+            found.append(path)
+            return real_path(path)
+
+        real_path = paths.real_path
+        monkeypatch.setattr(workspace, "real_path", noting)
+        return found
+
+    @pytest.mark.parametrize("count", [150, 3_000])
+    @pytest.mark.parametrize("start", ["", "{ws}/"], ids=["relative", "absolute"])
+    def test_more_places_than_any_tool_needs_are_denied_at_once(
+        self, ws: pathlib.Path, monkeypatch, looked_up, start: str, count: int
+    ) -> None:
+        monkeypatch.chdir(ws)
+        folders = [start.format(ws=ws) + f"c{number}" for number in range(count)]
+        assert denied(ws, {"path": [f"a{number}" for number in range(count)], "cwd": folders})
+        assert len(looked_up) <= 10_000
+
+    def test_the_first_path_outside_is_the_last_that_is_looked_up(
+        self, ws: pathlib.Path, monkeypatch, looked_up
+    ) -> None:
+        monkeypatch.chdir(ws)
+        assert denied(ws, {"path": ["../secret", *(f"a{number}" for number in range(1_000))]})
+        assert len(looked_up) == 1
+
+    def test_an_equal_path_is_looked_up_once(
+        self, ws: pathlib.Path, monkeypatch, looked_up
+    ) -> None:
+        monkeypatch.chdir(ws)
+        folders = [os.fspath(ws / "sub")] * 500
+        assert not denied(ws, {"path": ["a.txt"] * 1_000, "cwd": folders})
+        assert len(looked_up) == len(set(looked_up)) <= 4
+
+    def test_many_paths_in_one_directory_are_allowed(self, ws: pathlib.Path, monkeypatch) -> None:
+        monkeypatch.chdir(ws)
+        assert not denied(ws, {"path": [f"a{number}" for number in range(3_000)], "cwd": "sub"})

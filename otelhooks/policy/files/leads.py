@@ -33,6 +33,9 @@ class Look:
         bases: Folders that the call names, which its other paths are relative to.
         work_dir: Where the tool works, if known; it may treat this folder as the root.
 
+    Raises:
+        ValueError: There are more folders than any call needs.
+
     Attributes:
         here: The working directory.
         bases: The same, as paths without links, and the folders that commands change to.
@@ -48,7 +51,12 @@ class Look:
         self._followed = 0
         self.is_lost: bool = False
         self.bases: list[str] = []
-        self.bases = [place for base in bases for place in self.places(base)]
+        self.bases = list(dict.fromkeys(place for base in bases for place in self.places(base)))
+        self._limit()
+
+    def _limit(self) -> None:
+        if len(self.bases) > _MOST_FOLDERS:
+            raise ValueError("too many folders")
 
     def change(self, folders: Iterable[str]) -> None:
         """Let later paths also be relative to these folders.
@@ -64,8 +72,7 @@ class Look:
                 self.bases += dict.fromkeys(
                     each for each in (place, *map(str, ups)) if each not in self.bases
                 )
-            if len(self.bases) > _MOST_FOLDERS:
-                raise ValueError("too many folders")
+            self._limit()
 
     def places(self, value: Any) -> list[str]:
         """Return where a path can lead, without links; empty if it is not a local path."""

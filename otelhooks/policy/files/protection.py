@@ -96,7 +96,7 @@ class WritesInto:
         paths = [each.value for each in found if each.role in {Role.PATH, Role.PATCHED}]
         if call.canonical_path is not None:
             paths.append(call.canonical_path)
-        leads = [place for path in paths for place in look.places(path)]
+        leads = dict.fromkeys(place for path in paths for place in look.places(path))
         return any(
             folder.contains(lead) or Folder(lead, folder.folds_case).contains(folder.path)
             for folder in self.protected
