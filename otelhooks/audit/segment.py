@@ -192,7 +192,7 @@ class Segment:
             # After a failed fsync the kernel may mark the pages clean although they were not
             # written: so they are cut off and written again instead of synced again.
             os.fsync(self._fd)
-            if os.fstat(self._fd).st_nlink == 0:
+            if self.is_gone():
                 raise FileNotFoundError(errno.ENOENT, "the segment was deleted", str(self.path))
         except OSError:
             self._is_torn = True
@@ -203,9 +203,13 @@ class Segment:
             raise
         self._size += len(data)
 
-    def is_deleted(self) -> bool:
+    def is_gone(self) -> bool:
         """Return whether the file has lost its name, so that it must be created again."""
-        return os.fstat(self._fd).st_nlink == 0
+        try:
+            there = os.lstat(self.path)
+        except FileNotFoundError:
+            return True
+        return not os.path.samestat(there, os.fstat(self._fd))
 
     def close(self) -> None:
         """Close the file, which also gives up the lock. Closing twice does nothing."""

@@ -224,7 +224,7 @@ class Writer:
             group = list(islice(same, MAX_GROUP))
         path = self.path(number)
         segment = self._segment
-        if segment is None or segment.path != path or segment.is_deleted():
+        if segment is None or segment.path != path or segment.is_gone():
             left, segment = segment, Segment(path)
             self._segment = segment
             if left is not None:
