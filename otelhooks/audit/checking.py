@@ -140,7 +140,7 @@ def _check_chain(
     is_single: bool,
 ) -> tuple[Path, str] | None:
     """Check a chain; return the file and chain in `State.forked_from`."""
-    state = State()
+    state = State(stored={} if files[-1][0].number == 0 else None)
     number = 0
     is_live = False
     last = max(name.number for name, _ in files)
@@ -157,7 +157,7 @@ def _check_chain(
             # Checked before reading: a writer that closes meanwhile must not look like a crash.
             is_live = is_last and is_locked(path)
         before = len(report.findings)
-        check_file(report, path, name, state, missing, may_grow=is_live or is_spool)
+        check_file(report, path, name, state, missing, may_grow=is_live)
         if not is_spool and not state.is_closed and not is_last:
             if state.last is not None and len(report.findings) == before:
                 message = (

@@ -35,6 +35,8 @@ class State:
     is_closed: bool = False
     following: int | None = None
     """Number of the segment that the closing record announces."""
+    stored: dict[int, str] | None = None
+    """Hashes of the records so far, by number; None for a chain without a spool."""
     forked_from: tuple[Path, str] | None = None
     """File that names the chain of the parent process, and that chain."""
 
@@ -75,7 +77,9 @@ def check_file(
                 records.append(total if parsed is None else Record(total, parsed))
             else:  # the last line
                 is_torn = True
-    if not total and not may_grow:  # a writer creates the file when its first record is on its way
+    if (
+        not total and not may_grow and not is_spool
+    ):  # a writer creates the file when its first record is on its way
         report.add(path, 0, "emptied", "the segment holds nothing, not even its opening record")
         return
     if not _check_opening(report, path, name, records, state):
@@ -137,12 +141,20 @@ def _check_order(
             lines.setdefault(number, record.line)
     seen: dict[int, Record] = {}
     unreadable: list[int] = []
+    stored = {} if state.stored is None else state.stored
     expected = state.expected
     for record, stated in zip(records, numbers, strict=True):
         if not isinstance(record, Record):
             unreadable.append(record)
             continue
         number = stated
+        if is_spool and record.parsed.is_intact and number in stored:
+            if stored[number] != record.parsed.hash:
+                message = f"record {number} is another one in the segment, or before this line"
+                report.add(path, record.line, "replaced", message)
+            continue  # the segment could be written again, but the spool not be deleted
+        if is_spool and record.parsed.is_intact:
+            stored[number] = record.parsed.hash
         if not record.parsed.is_intact:
             report.add(path, record.line, "edited", "the content does not match its hash")
             # Its number may have been edited: the record after it shows where it belongs.
@@ -158,7 +170,7 @@ def _check_order(
         unreadable.clear()
         if number < expected:
             is_late = lines.get(number) == record.line and number not in seen
-            if (is_spool and not is_late) or (is_late and number >= (state.expected or 0)):
+            if is_late and number >= (state.expected or 0):
                 seen.setdefault(number, record)
             elif not is_spool:
                 first = seen.get(number)
@@ -171,6 +183,8 @@ def _check_order(
         expected = number + 1
     for line in unreadable:
         report.add(path, line, "foreign", "this is not an audit record")
+    if not is_spool and state.stored is not None:
+        stored.update((number, record.parsed.hash) for number, record in seen.items())
     state.expected = expected
     return seen
 

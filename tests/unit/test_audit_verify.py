@@ -526,6 +526,44 @@ def test_show_reads_a_spool_once(tmp_path):
     assert verify(tmp_path) == [], "a spool that outlived its purpose is no finding"
 
 
+def spool_of(segment: Path) -> Path:
+    return segment.with_name(segment.name.rsplit("-", 1)[0] + ".spool")
+
+
+FORGED = {
+    "of a stored number": lambda lines: [rehash(lines[3], decision="allow")],
+    "of the opening record": lambda lines: [rehash(lines[0], pid=1)],
+    "of the closing record": lambda lines: [rehash(lines[7], lines=77)],
+    "after the true one": lambda lines: [lines[3], rehash(lines[3], decision="allow")],
+    "twice": lambda lines: [rehash(lines[3], decision="allow")] * 2,
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_record_in_the_spool_that_is_another_one_in_the_segment_is_found(segment, name):
+    lines = FORGED[name](lines_of(segment))
+    spool_of(segment).write_bytes(b"".join(lines))
+    places = [number for number, line in enumerate(lines, 1) if line not in lines_of(segment)]
+    assert found(segment.parent) == [(line, "replaced") for line in places]
+
+
+def test_two_records_of_one_number_in_the_spool_are_found(segment):
+    lines = lines_of(segment)
+    segment.write_bytes(b"".join(lines[:5]))
+    forged = rehash(lines[6], decision="allow")
+    spool_of(segment).write_bytes(b"".join([*lines[5:7], forged, lines[7]]))
+    assert found(segment.parent) == [(0, "spooled"), (3, "replaced")]
+
+
+@pytest.mark.parametrize("is_cut", [True, False], ids=["a record", "anything"])
+def test_a_last_line_of_the_spool_without_an_end_is_found(segment, is_cut):
+    line = lines_of(segment)[3][:-1] if is_cut else b"anything " * 10_000
+    spool_of(segment).write_bytes(line)
+    assert found(segment.parent) == [(1, "torn")]
+    spool_of(segment).write_bytes(b"")
+    assert found(segment.parent) == []
+
+
 def test_a_finding_without_a_line_names_the_file():
     finding = Finding(Path("x"), 0, "missing", "segment 1 is missing before this one")
     assert str(finding) == f"x: error: missing: {finding.message}"
