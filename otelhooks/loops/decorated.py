@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Generator
-from types import AsyncGeneratorType
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import Any, TypeVar, cast
 
 from opentelemetry.context import attach, detach
 
 from otelhooks.pipeline import runtime
-from otelhooks.pipeline.drivers import Operation, Split, adrive, drive
+from otelhooks.pipeline.drivers import HoldsBack, Operation, Split, adrive, drive
 from otelhooks.pipeline.model_call import ModelRequest
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.streams import OnFirst, astream, stream
@@ -22,19 +21,13 @@ __all__ = ["F", "Open", "Opened", "joined", "name_of", "wrap"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _HoldsBack(Protocol):
-    """A call or request, as seen by a generator's wrapper."""
-
-    holds_back: bool
-
-
 # An operation that is not started, the user's function taking what was approved, and an object that
 # says, once it is decided, whether a generator's items must wait for hooks.
-Opened = tuple[Operation, Callable[[Any], Any], _HoldsBack]
+Opened = tuple[Operation, Callable[[Any], Any], HoldsBack]
 Open = Callable[[Runtime, tuple[Any, ...], dict[str, Any]], Opened]
 
 
-def _on_first(subject: _HoldsBack) -> OnFirst:
+def _on_first(subject: HoldsBack) -> OnFirst:
     """Return the callback for the first item; only models record its time."""
     return subject.note_first_chunk if isinstance(subject, ModelRequest) else lambda: None
 
@@ -127,7 +120,8 @@ def wrap(function: F, open_operation: Open) -> F:
             if rt is None:
                 return await function(*args, **kwargs)
             operation, body, subject = open_operation(rt, args, kwargs)
-            return await adrive(operation, body, functools.partial(_later, body, subject))
+            later = functools.partial(_later, body, subject)
+            return await adrive(operation, body, later, subject)
 
         wrapper = coroutine
     else:
@@ -138,19 +132,19 @@ def wrap(function: F, open_operation: Open) -> F:
             if rt is None:
                 return function(*args, **kwargs)
             operation, body, subject = open_operation(rt, args, kwargs)
-            return drive(operation, body, functools.partial(_later, body, subject))
+            return drive(operation, body, functools.partial(_later, body, subject), subject)
 
         wrapper = plain
     return cast("F", wrapper)
 
 
-def _later(body: Callable[[Any], Any], subject: _HoldsBack, split: Split, raw: Any) -> Any:
+def _later(body: Callable[[Any], Any], subject: HoldsBack, split: Split, raw: Any) -> Any:
     """Return what stands for a result that is still to come, and ends its operation with it."""
     if inspect.isawaitable(raw):
         awaited = _awaited(body, split, raw)
         return asyncio.ensure_future(awaited) if asyncio.isfuture(raw) else awaited
     first = [raw]
-    run = astream if isinstance(raw, AsyncGeneratorType) else stream
+    run = astream if isinstance(raw, AsyncIterator) else stream
     return run(
         split,
         lambda approved: first.pop() if first else body(approved),

@@ -9,15 +9,15 @@ traceback and also works for exception classes that escape ``except Exception``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from opentelemetry.context import Context, attach, detach
 
 from otelhooks.hooks.drive import Raised, Run, aanswer, answer, astep, escapes, step
 
-__all__ = ["Body", "Closed", "Operation", "Split", "Unrun", "adrive", "drive"]
+__all__ = ["Body", "Closed", "HoldsBack", "Operation", "Split", "Unrun", "adrive", "drive"]
 
 
 class Body:
@@ -64,6 +64,12 @@ class Unrun:
         self.is_refused = is_refused
 
 
+class HoldsBack(Protocol):
+    """A call or request that knows, once decided, whether hooks may change its result."""
+
+    holds_back: bool
+
+
 Operation: TypeAlias = Generator[Run | Body, Any, Any]
 
 _HERE = frozenset((str, int, float, bool, type(None), dict, list, tuple, Raised))
@@ -74,6 +80,7 @@ def drive(
     operation: Operation,
     body: Callable[[Any], Any],
     later: Callable[[Split, Any], Any] | None = None,
+    subject: HoldsBack | None = None,
 ) -> Any:
     """Run an operation from a plain function.
 
@@ -82,6 +89,8 @@ def drive(
         body: The framework's own call; takes what was approved.
         later: Called if the body returned an awaitable or a generator, whose result is still to
             come. Takes the operation, which it must end, and that; returns what the caller gets.
+        subject: What is decided about; if hooks may change its result, any iterator is as a
+            generator is.
 
     Raises:
         BaseException: What the body raised, if no hook recovered from it.
@@ -105,7 +114,7 @@ def drive(
             value = Raised(error)
         finally:
             detach(token)
-        if later is not None and type(value) not in _HERE and _is_to_come(value):
+        if later is not None and type(value) not in _HERE and _is_to_come(value, subject):
             return later(Split.of(operation, effect), value)
     if type(result) is Raised:
         raise result.error
@@ -116,6 +125,7 @@ async def adrive(
     operation: Operation,
     body: Callable[[Any], Awaitable[Any]],
     later: Callable[[Split, Any], Any] | None = None,
+    subject: HoldsBack | None = None,
 ) -> Any:
     """Run an operation from a coroutine, on asyncio or trio; as `drive` otherwise."""
     value: Any = None
@@ -141,16 +151,19 @@ async def adrive(
             value = Raised(error)
         finally:
             detach(token)
-        if later is not None and type(value) not in _HERE and _is_to_come(value):
+        if later is not None and type(value) not in _HERE and _is_to_come(value, subject):
             return later(Split.of(operation, effect), value)
     if type(result) is Raised:
         raise result.error
     return result
 
 
-def _is_to_come(value: Any) -> bool:
+def _is_to_come(value: Any, subject: HoldsBack | None) -> bool:
     """Return whether a value stands for a result that does not exist yet."""
-    return isinstance(value, (GeneratorType, AsyncGeneratorType)) or inspect.isawaitable(value)
+    if isinstance(value, (GeneratorType, AsyncGeneratorType)) or inspect.isawaitable(value):
+        return True
+    is_held = subject is not None and subject.holds_back
+    return is_held and isinstance(value, (Iterator, AsyncIterator))  # such as an open file
 
 
 class Split:

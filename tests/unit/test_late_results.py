@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -219,3 +220,23 @@ def test_a_stop_hook_sends_an_agent_on_whose_function_returns_an_awaitable(gover
     governed(hooks=[once])
     assert asyncio.run(awaited(otelhooks.agent("ops")(lambda m: answer(m)), "begin")) == "go on"
     assert asked == ["begin", "go on"]
+
+
+@pytest.mark.parametrize("make", [lambda: iter(["a"]), lambda: io.StringIO("a")])
+def test_an_iterator_is_returned_as_it_is_where_no_hook_may_change_it(
+    governed: Any, exporter: Any, make: Callable[[], Any]
+) -> None:
+    made = make()
+    governed(policies=[policy.allow("*")])
+
+    @otelhooks.tool
+    def plain() -> Any:
+        return made
+
+    @otelhooks.tool
+    async def later() -> Any:
+        return made
+
+    assert plain() is made
+    assert asyncio.run(later()) is made
+    assert len(exporter.get_finished_spans()) == 2

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import dataclasses
+import io
+import itertools
 import re
 import shutil
 import time
@@ -157,6 +160,73 @@ def test_a_result_with_a_secret_is_withheld(returned: Returned, value: Any) -> N
 def test_a_secret_in_pieces_of_a_stream_is_withheld(returned: Returned) -> None:
     assert returned.text([TOKEN[:7], TOKEN[7:19], TOKEN[19:]], "stream").count(WITHHELD) == 1
     assert "ghp" not in returned.text(["a", {"b": TOKEN}], "stream")
+
+
+class Lines:
+    """An iterator of its own class."""
+
+    def __init__(self, text: str) -> None:
+        self.left = [text]
+
+    def __iter__(self) -> Lines:
+        return self
+
+    def __next__(self) -> str:
+        if not self.left:
+            raise StopIteration
+        return self.left.pop()
+
+
+class ALines(Lines):
+    """An asynchronous one."""
+
+    def __aiter__(self) -> ALines:
+        return self
+
+    async def __anext__(self) -> str:
+        if not self.left:
+            raise StopAsyncIteration
+        return self.left.pop()
+
+    __iter__ = None  # type: ignore[assignment]
+
+
+ITERATORS: dict[str, Callable[[str], Any]] = {
+    "iter": lambda text: iter([text]),
+    "in pieces": lambda text: iter(text),
+    "map": lambda text: map(str, [text]),
+    "zip": lambda text: zip([text], strict=True),
+    "chain": lambda text: itertools.chain([text]),
+    "reversed": lambda text: reversed([text]),
+    "an object": Lines,
+    "an open file": io.StringIO,
+}
+
+
+@pytest.mark.parametrize("kind", ITERATORS)
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_secret_that_an_iterator_gives_is_withheld(
+    returned: Returned, kind: str, is_async: bool
+) -> None:
+    @otelhooks.tool
+    async def later() -> Any:
+        return returned.value
+
+    def read(text: str) -> list[Any]:
+        returned.value = ITERATORS[kind](text)
+        return list(asyncio.run(later()) if is_async else returned.get())
+
+    assert WITHHELD in "".join(map(str, read(TOKEN)))
+    assert "".join(map(str, read("harmless"))).strip("(',)") == "harmless"
+
+
+def test_a_secret_that_an_asynchronous_iterator_gives_is_withheld(returned: Returned) -> None:
+    async def read(text: str) -> list[Any]:
+        returned.value = ALines(text)
+        return [item async for item in returned.get()]
+
+    assert WITHHELD in "".join(asyncio.run(read(TOKEN)))
+    assert asyncio.run(read("harmless")) == ["harmless"]
 
 
 def test_a_secret_in_the_message_of_an_exception_is_withheld(returned: Returned) -> None:
