@@ -137,11 +137,11 @@ def folders(command: Sequence[str]) -> list[str]:
         else:
             kind = "ln" if _name(word) == "ln" else ""
         if kind:
-            rest = [] if kind in seen else command[place + 1 :]
+            rest = command[place + 1 : place + 1 if kind in seen else None]
             seen.add(kind)
             found += (each for each in rest if kind != UNKNOWN or UNKNOWN not in each)
             # The target of a link is relative to the link.
-            found += map(posixpath.dirname, rest if kind == "ln" else ())
+            found += map(posixpath.dirname, rest if kind == "ln" else [])
         elif word in _CHANGES_FOLDER:
             end = place + 1
             while end < len(command) and not command[end].startswith("-"):
