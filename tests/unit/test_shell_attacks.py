@@ -1348,6 +1348,42 @@ print $1 > $2}' x
         wc *t/secret
         wc *n
     """,
+    "letters of tar and tree in another order": r"""
+        tar fcI o.tar 'touch x' sub
+        tar fxP a.tar
+        tar fcT o.tar names
+        tar fx a.tar
+        tar fc o.tar sub
+        tar cfz o.tar sub
+        tar ff a b
+        tar c0f x sub
+        tar 0 x
+        tar c./x sub
+        tar cfC o.tar / etc
+        tar tfI a.tar 'touch x'
+        tar c* sub
+        env tar fcI o.tar 'touch x' sub
+        tree --noreport -PoiN pat x '[core]'
+        tree -Io pat x
+        tree -Lo 2 x
+        tree -L2
+    """,
+    "what an archive or a patch brings": r"""
+        tar xf a.tar
+        tar -xf a.tar
+        tar --extract -f a.tar
+        tar xzvf a.tgz
+        unzip a.zip
+        unzip -o -d sub a.zip
+        unzip -q a
+        git apply a.patch
+        git apply -R a.patch
+        git apply --index a.patch
+        git apply - <<'E'
+x
+E
+        git apply --check a.patch && git apply a.patch
+    """,
     "parts of variables": r"""
         x=$(ls); cat "${x%/}"
         x=$(ls); cat ${x##*/}

@@ -41,6 +41,8 @@ _NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[\[?|:|python -m")
 _TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
 _ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
+_TAR = re.compile("[a-eg-zA-Z]+f?")
+"""The letters in front, of which `f` takes the next word, wherever it is."""
 _SOURCE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hpp|o|a|s|S)$")
 _MODULE_PATH = re.compile(r"\.(?:/[A-Za-z0-9_./-]*)?|[A-Za-z0-9_/]+\.go")
 _OWN_PACKAGE = re.compile(r"\.(?:\[[A-Za-z0-9,_-]+\])?")
@@ -373,11 +375,14 @@ class Judge:
             raise Refused("unread", "commands are nested too deep")
         if name == "find":
             args, inner = _cut(args)
-        if name == "tar" and args and args[0].text.isalpha():
+        if name == "tar" and args and not args[0].text.startswith("-"):
+            if _TAR.fullmatch(args[0].text) is None:
+                raise Refused("program", "`tar`: write `f` once, as the last letter, or `-`")
             args = [args[0]._replace(text=f"-{args[0].text}"), *args[1:]]
         found = read(name, self._entry(name, folders), args)
         for entry in found.entries:
-            if entry.asks or not entry.fetches.isdisjoint(found.options):
+            asks = entry.asks and entry.shows.isdisjoint(found.options)
+            if asks or not entry.fetches.isdisjoint(found.options):
                 self._ask(f"`{found.name}` is asked about")
             if entry.runs or "/" in name:
                 self._runs(found.name)

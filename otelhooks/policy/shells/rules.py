@@ -45,8 +45,8 @@ _REASONS = {
     "secret": "this command reads keys, passwords, a history or the environment",
     "network": "this command uses the network",
     "runs": "this command runs code of the workspace",
-    "asks": "this command installs, sends, ends or changes something beyond the workspace, or runs"
-    " code that is only in the command",
+    "asks": "this command installs, sends, ends or changes something beyond the workspace, unpacks an"
+    " archive or a patch, or runs code that is only in the command",
 }
 """Each kind of problem, and what the model and approvers read."""
 

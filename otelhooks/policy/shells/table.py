@@ -58,6 +58,7 @@ class Entry:
         here: Kind of the current directory where no operand names another.
         harmless: Whether no option of the program writes, runs, or prints the content of a file.
         asks: Whether it is asked about.
+        shows: Options with which it is not, since it changes nothing.
         fetches: Options with which it is asked about.
         runs: Whether it runs what is in the workspace.
         free: Whether each word is judged as a path, and that is all.
@@ -79,6 +80,7 @@ class Entry:
     here: str = ""
     harmless: bool = False
     asks: bool = False
+    shows: frozenset[str] = frozenset()
     fetches: frozenset[str] = frozenset()
     runs: bool = False
     free: bool = False
@@ -157,6 +159,7 @@ def read_entry(given: Mapping[str, Any]) -> Entry:
         "edits": _set(given.get("edits", "")),
         "moves": _set(given.get("moves", "")),
         "needs": _set(given.get("needs", "")),
+        "shows": _set(given.get("shows", "")),
         "fetches": _set(given.get("fetches", "")),
         "subcommands": _entries(given.get("subcommands", {})),
     }
