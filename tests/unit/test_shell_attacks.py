@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -1368,6 +1369,35 @@ print $1 > $2}' x
         tree -Lo 2 x
         tree -L2
     """,
+    "values that are files of options": r"""
+        pytest -k @/etc/passwd
+        pytest -k @x
+        pytest -m @x
+        pytest -n @x
+        pytest --tb @x
+        pytest --timeout @x
+        pytest --junitxml @x
+        python -m pytest -k @x
+        uv run pytest -k @x
+        x=$(cat names); pytest -k "$x"
+        x=$(cat names); pytest -m "$x and y"
+        dotnet test --filter @x
+        dotnet build -c @x
+        gcc -c a.c -l @a
+        gcc -c a.c -x @a
+        gcc -c a.c -U @a
+        gcc -c a.c -I @a
+        gcc -c a.c -o @a
+        ruff check --select @a
+        ruff check --output-format @a
+        ruff format --line-length @a
+        mypy -m @a
+        mypy -p @a
+        mypy --follow-imports @a
+        protoc -I @a x.proto
+        tsc -p @a
+        black -t @a sub
+    """,
     "what an archive or a patch brings": r"""
         tar xf a.tar
         tar -xf a.tar
@@ -1701,6 +1731,198 @@ def test_patterns_that_begin_an_argument(
     (tmp_path / "a.c").write_text("")
     assert verdict("du *; wc *.c; cd sub; wc *") == "allow"
     assert [text for text in commands(PATTERNS) if verdict(text) == "allow"] == []
+
+
+LINKS = {
+    "a file of the name -": (
+        "-",
+        r"""
+        cat < -
+        cat -
+        cp - x.txt
+        cp -- - x.txt
+        echo EVIL > -
+        echo EVIL >> -
+        echo EVIL | tee -
+        cp a.txt -
+        touch -
+        tar -cf o.tar -
+        tar cf - sub
+        grep x -
+        git diff - x
+        python -m json.tool -
+    """,
+    ),
+    "a link where a copy goes": (
+        "a.txt",
+        r"""
+        cp sub/a.txt .
+        cp sub/a.txt ./
+        cp sub/x sub/a.txt .
+        cp ./sub/a* .
+        cd sub && cp a.txt ..
+        mv sub/a.txt .
+        cp -r sub/. .
+        cp -a sub/ .
+        cp -R sub .
+        rsync -a sub/a.txt .
+    """,
+    ),
+    "a link deep where a copy goes": (
+        "sub/deep/er/l",
+        r"""
+        cp -r other/. sub
+        cp -a other/. sub
+        cp --recursive other/deep sub
+    """,
+    ),
+    "a link that is moved": (
+        "sub/deep/er/l",
+        r"""
+        mv sub/deep/er/l .
+        mv sub/deep/er .
+        mv sub/deep x
+        mv sub/deep/e* .
+        cp -r sub/deep/er .
+        cp -a sub/deep/er/l x
+        ln sub/deep/er/l x
+        git mv sub/deep x
+        rsync -a sub/deep/er x
+    """,
+    ),
+    "a link among the files of a directory": (
+        "sub/l.py",
+        r"""
+        isort sub
+        isort --diff sub
+        isort .
+        ruff format sub
+        ruff format
+        ruff check --fix sub
+        ruff check sub
+        ruff check
+        gofmt -w sub
+        gofmt -d .
+        go fmt ./sub
+        go fmt ./...
+        terraform fmt
+        terraform fmt -recursive sub
+        bandit -r sub
+        mypy --pretty sub
+        mypy
+        pylint sub
+        flake8
+        flake8 sub
+        python -m isort sub
+        python -m ruff format sub
+        python -m mypy sub
+        python -m compileall sub
+        npx prettier --write sub
+        npx prettier --write 'sub/*.py'
+        npx eslint --fix .
+        go vet ./sub
+    """,
+    ),
+    "a link to a directory": (
+        "sub/d",
+        r"""
+        isort sub
+        mypy sub
+    """,
+    ),
+    "a link with the end that a program adds": (
+        "k.gz",
+        r"""
+        zcat k
+        gunzip -f k
+        gzip -d k
+    """,
+    ),
+    "a link with the end that zip adds": (
+        "o.zip",
+        r"""
+        zip o a.txt
+        zip -r o sub
+        unzip -l o
+    """,
+    ),
+    "a link with the end that an interpreter adds": (
+        "k.js",
+        """
+        node k
+    """,
+    ),
+    "a link that a test is in": (
+        "t_x.py",
+        r"""
+        pytest t_x.py
+        pytest t_x.py::TestA::test_b
+        pytest --deselect t_x.py::test_b
+        python -m pytest t_x.py
+        rspec t_x.py:12
+    """,
+    ),
+    "a link that is called like a listed program": (
+        "sub/echo",
+        r"""
+        sub/echo touch x
+        ./sub/echo touch x
+        cd sub && ./echo touch x
+        env sub/echo touch x
+        timeout 5 sub/echo x
+    """,
+    ),
+    "a link that npx would start": (
+        "node_modules/.bin/eslint",
+        r"""
+        npx eslint sub
+        node_modules/.bin/eslint sub
+    """,
+    ),
+}
+"""A link that leads out, and commands that would use it."""
+
+
+@pytest.mark.parametrize("group", LINKS)
+def test_a_link_that_leads_out(ws: pathlib.Path, group: str) -> None:
+    name, texts = LINKS[group]
+    (ws / "out").unlink()
+    (ws / "other" / "deep").mkdir(parents=True)
+    (ws / "sub" / "a.txt").write_text("")
+    link = ws / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    for each in ("isort.py", "node_modules/.bin/prettier"):
+        (ws / each).parent.mkdir(parents=True, exist_ok=True)
+        (ws / each).write_text("")
+    link.symlink_to(os.path.relpath(ws.parent, link.parent) + "/outside")
+    assert [text for text in commands(texts) if verdict(text) not in {"outside", "secret"}] == []
+    link.unlink()
+    (ws / ".env").unlink()
+    (ws / "plain").unlink()
+    (ws / "hooks").unlink()
+    link.write_text("")
+    allowed = {text for text in commands(texts) if verdict(text) in {"allow", "asks"}}
+    assert set(commands(texts)) - allowed == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mv sub/l t_x.py && pytest t_x.py",
+        "mv sub/l t_x.py; rspec t_x.py",
+        "mv sub/l t_x; python -m unittest t_x",
+        "ln -sr sub/l x",
+        "ln -s --relative sub/l x",
+        "pytest 'x[a]/../y'",
+        "pytest 'x[/../y'",
+        "pytest x:y.py",
+        "pytest x:../y",
+        'x=$(ls); pytest "x.py::$x"',
+        "rspec x.rb:a",
+    ],
+)
+def test_a_link_that_is_made_and_used(ws: pathlib.Path, text: str) -> None:
+    assert verdict(text) not in {"allow", "asks"}
 
 
 @pytest.mark.parametrize(

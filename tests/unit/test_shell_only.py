@@ -301,7 +301,7 @@ class TestCalls:
             "cd sub && git status",
             "mkdir ev && echo x > ev/HEAD && cd ev && git status",
             "(cd sub; git log)",
-            "PYTHONPATH=src isort .",
+            "PYTHONPATH=src isort sub",
             "export PYTHONPATH=src",
             "pip install .",
             "pip install -r requirements.txt",
@@ -328,7 +328,7 @@ class TestCalls:
         (ws / "node_modules" / ".bin").mkdir(parents=True)
         (ws / "node_modules" / ".bin" / "tsc").write_text("")
         assert kind("npx tsc --noEmit") == "allow"
-        assert kind("npx eslint .") == "asks"
+        assert kind("npx eslint sub") == "asks"
         assert kind("cd sub && npx tsc") == "asks"
 
     def test_what_a_script_of_the_project_does_is_not_seen(self, ws: pathlib.Path) -> None:
@@ -380,6 +380,16 @@ class TestCommands:
             "tar czf x.tgz sub",
             "tar -tf x.tgz",
             "tar tzvf x.tgz",
+            "git commit -m '@bob: fix'",
+            "git log --author @bob",
+            "sort -t @ -k 2 x",
+            "pytest -k 'upload and not slow' -m 'not slow' 'tests/x.py::test_a[1-b/c]'",
+            "pytest --deselect tests/x.py::TestA::test_b tests",
+            "rspec spec/x_spec.rb:12",
+            "python -m unittest tests.test_x",
+            "cp sub/x.txt . && cp x.txt -",
+            "mv sub x",
+            "ruff check sub && gofmt -w sub",
             "tar cf x.tar sub",
             "cat x | tar tzf -",
             "unzip -l x.zip",
@@ -506,7 +516,7 @@ class TestCommands:
             ("time " * 9 + "ls", "unread"),
             ("ls; " * 2_001, "unread"),
             ("for f in " + "1 " * 900 + "; do echo " + "$f" * 20_000 + "; done", "unread"),
-            ("npx eslint 'sub/*.{js,ts}' .", "asks"),
+            ("npx eslint 'sub/*.{js,ts}' sub", "asks"),
             ("npx eslint '../*.js'", "outside"),
             ("test 'a[0]'", "program"),
             ("head -n x/y z", "program"),

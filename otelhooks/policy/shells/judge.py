@@ -41,6 +41,9 @@ _NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[\[?|:|python -m")
 _TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
 _ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
+_INSTALLED = re.compile(r"(?:(?!\.\./)[^/]+/)*\.?venv/bin/[^/]+")
+"""A program of a directory where no command writes, which may be a link to one of the system."""
+_TESTS = re.compile(rf"([^:\[\\]+)(?:::[^{_MARKS}]*|:[0-9]+)?")
 _TAR = re.compile("[a-eg-zA-Z]+f?")
 """The letters in front, of which `f` takes the next word, wherever it is."""
 _SOURCE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hpp|o|a|s|S)$")
@@ -118,6 +121,7 @@ class Judge:
             "any": self._any,
             "exported": self._exported,
             "folder": self._folder,
+            "formatted": self._formatted,
             "link": self._link,
             "list": self._paths,
             "own_script": self._own_script,
@@ -134,6 +138,7 @@ class Judge:
             "source": self._source,
             "target": self._target,
             "test": self._test,
+            "tests": self._tests,
             "yq": self._yq,
             "tracked": self._tracked,
         }
@@ -390,9 +395,8 @@ class Judge:
             self._runs(
                 "git` with the settings of a directory that is not the workspace's own, `git"
             )
-        tool = f"node_modules/.bin/{found.name.removeprefix('npx ')}"
-        if name == "npx" and not all(self._places.has(tool, each) for each in folders):
-            self._ask(f"`{found.name}` installs what is not in `node_modules`")
+        if name == "npx":
+            self._npx(found.name, folders)
         self._depth += 1
         try:
             self._values(found, folders, before)
@@ -416,14 +420,22 @@ class Judge:
         plain = posixpath.basename(name)
         entry = self._table.programs.get(plain)
         if "/" in name:
-            inside = "read" if entry is None else "look"
-            self._path(inside, name if entry is None else posixpath.dirname(name), folders)
+            is_installed = entry is not None and _INSTALLED.fullmatch(name) is not None
+            self._path("read", posixpath.dirname(name) if is_installed else name, folders)
             return _FREE if entry is None else entry
         if name in self._programs:
             return _FREE
         if entry is None:
             raise Refused("program", f"`{name}` is not on the list of programs")
         return entry
+
+    def _npx(self, name: str, folders: _Folders) -> None:
+        """Judge a program of `node_modules`, which npx installs where it is not there."""
+        tool = f"node_modules/.bin/{name.removeprefix('npx ')}"
+        if all(self._places.has(tool, each) for each in folders):
+            self._path("read", tool, folders)
+        else:
+            self._ask(f"`{name}` installs what is not in `node_modules`")
 
     def _on_found(self, words: Sequence[Argument], finding: Reading, folders: _Folders) -> None:
         """Judge a command that gets the names that `find` prints."""
@@ -462,12 +474,26 @@ class Judge:
         for kind, value in found.given:
             if kind not in {"command", "module"}:
                 self._value(kind, value, folders)
+        self._into(found, folders)
         if "-i" in found.options and found.operands and found.operands[0][0] == "sed":
             for _, value in found.operands[1:2]:
                 self._sed_of_bsd(value.text, folders)
         if found.name == "printf" and _COUNTING.search(found.operands[0][1].text):
             for _, value in found.operands[1:]:
                 self._value("count", value, folders)  # some shells calculate what it says
+
+    def _into(self, found: Reading, folders: _Folders) -> None:
+        """Judge what a command puts into a directory, which may be its last operand."""
+        if not found.operands or found.operands[-1][0] != "write":
+            return
+        entry, target = found.entries[-1], found.operands[-1][1].text
+        for _, source in found.operands[:-1]:
+            name = posixpath.basename(source.text)
+            self._path("write", posixpath.join(target, name), folders)
+            if "*" in entry.moves or not entry.moves.isdisjoint(found.options):
+                self._path("moved", source.text, folders)
+        if not entry.trees.isdisjoint(found.options):
+            self._path("entered", target, folders)
 
     def _value(self, kind: str, value: Argument, folders: _Folders) -> None:
         text = value.text
@@ -512,6 +538,18 @@ class Judge:
         for part in text.split(":"):
             for folder in folders:
                 self._places.check("read", part, folder)
+
+    def _tests(self, text: str, folders: _Folders) -> None:
+        """Judge a file with tests, which may be followed by one of them, or its line."""
+        found = _TESTS.fullmatch(text)
+        if found is None:
+            raise Refused("program", f"`{text}` is not on the list: write `file::test`")
+        self._path("read", found[1], folders)
+
+    def _formatted(self, text: str, folders: _Folders) -> None:
+        """Judge a directory whose files are read and written, behind links too."""
+        self._path("write", text, folders)
+        self._path("opened", text, folders)
 
     def _compared(self, text: str, folders: _Folders) -> None:
         """Judge what `git diff` takes; outside a repository it reads directories like `diff`."""
@@ -559,7 +597,9 @@ class Judge:
         """Judge a pattern that the program itself reads."""
         if ".." in text or _QUOTED.fullmatch(text) is None:
             raise Refused("outside", f"`{text}` may lead out of the workspace")
-        self._path("read", re.split(r"[*{]", text)[0] or ".", folders)
+        fixed = re.split(r"[*{]", text)[0]
+        folder = posixpath.dirname(fixed) or "."
+        self._path("opened", text if fixed == text else folder, folders)
 
     def _activate(self, text: str, folders: _Folders) -> None:
         if _ACTIVATE.fullmatch(text) is None:
@@ -579,7 +619,7 @@ class Judge:
     def _module_path(self, text: str, folders: _Folders) -> None:
         if _MODULE_PATH.fullmatch(text) is None:
             raise Refused("network", f"`{text}` may be a package of others: write it from `./`")
-        self._path("read", text, folders)
+        self._path("opened", text.removesuffix("/..."), folders)
 
     def _package(self, text: str, _folders: _Folders) -> None:
         if _OWN_PACKAGE.fullmatch(text) is None:

@@ -97,7 +97,10 @@ class _Reader:
         if entry.needs and entry.needs.isdisjoint(self.options):
             raise self._refuse("a call without one of its options")
         operands = self._used(list(self._kinds()))
-        return Reading(self.name, [entry], self.options, operands, self.given + operands)
+        longer = [
+            (kind, Argument(value.text + end)) for kind, value in operands for end in entry.suffixes
+        ]
+        return Reading(self.name, [entry], self.options, operands, self.given + operands + longer)
 
     def _used(self, operands: list[tuple[str, Argument]]) -> list[tuple[str, Argument]]:
         """Return operands with what options make of them, and the directory that is not named."""
@@ -175,8 +178,11 @@ class _Reader:
         elif value.how != "?":
             if self.at == len(self.args) or self.args[self.at].many:
                 raise self._refuse("an option without a value, or with several")
-            if _LIKE_OPTION.match(self.args[self.at].text) and option not in _ANY_VALUE:
+            text = self.args[self.at].text
+            if _LIKE_OPTION.match(text) and option not in _ANY_VALUE:
                 raise self._refuse(f"an option behind `{option}`, which may take no value,")
+            if text.startswith("@") and value.kind != "text":
+                raise self._refuse(f"`{text}`, which may be a file of options,")
             self.given.append((value.kind, self.args[self.at]))
             is_getopt = self.entry.style == "getopt" and not self.depth
             if value.kind == "text" and self.operands and is_getopt:

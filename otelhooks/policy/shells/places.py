@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from otelhooks.policy.paths import Folder, real_path
 from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN
@@ -30,23 +30,39 @@ _SECRET = re.compile(
     r"|secrets?(\.(ya?ml|json|toml|env|ini|txt))?|\.?\w*_history|\.history|shadow",
     re.IGNORECASE,
 )
+_PYTHON = re.compile(r"python[0-9.]*")
+"""Links in the directories of packages, which linters and formatters do not open."""
+
 _PLAIN_NAME = re.compile(r"[\w.][\w.,+ -]*")
 WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
 
 
 class _Tree(NamedTuple):
-    """How a program reads a directory: whether it leaves out hidden or ignored files."""
+    """How a program uses a directory.
 
-    hidden: bool
-    ignored: bool
-    links: bool
+    Attributes:
+        hidden: Whether it reads what is hidden.
+        ignored: Whether it reads what is ignored.
+        secrets: Whether it reads secrets, as it reads all files.
+        links: Whether it opens files behind links, and directories behind links (`all`).
+        moves: Whether it puts links at another place, where those that climb lead elsewhere.
+    """
+
+    hidden: bool = True
+    ignored: bool = True
+    secrets: bool = True
+    links: Literal["", "files", "all"] = ""
+    moves: bool = False
 
 
 TREES = {
-    "tree": _Tree(hidden=True, ignored=True, links=False),
-    "linked": _Tree(hidden=True, ignored=True, links=True),
-    "visible": _Tree(hidden=False, ignored=False, links=False),
-    "tracked": _Tree(hidden=True, ignored=False, links=False),
+    "tree": _Tree(),
+    "linked": _Tree(links="all"),
+    "visible": _Tree(hidden=False, ignored=False),
+    "tracked": _Tree(ignored=False),
+    "opened": _Tree(secrets=False, links="files"),
+    "entered": _Tree(secrets=False, links="all"),
+    "moved": _Tree(secrets=False, moves=True),
 }
 """Kinds of paths that are read with all that is in them."""
 
@@ -102,7 +118,7 @@ class Places:
             Refused: It may not.
         """
         if (path in {PIPE, FOUND} and use in {"read", "look", *TREES}) or (
-            path in {"-", "/dev/null"} and use != "remove"
+            path == "/dev/null" and use != "remove"
         ):
             return
         if any(mark in path for mark in (UNKNOWN, PIPE, FOUND)):
@@ -199,7 +215,10 @@ class Places:
             self._tree(TREES[use], place)
 
     def _tree(self, how: _Tree, top: str) -> None:
-        """Refuse a directory that has secrets in it."""
+        """Refuse a directory that has secrets in it, or links that lead out."""
+        if how.moves and os.path.islink(top):
+            self._moved(top, 0)
+            return
         top, start = os.path.realpath(top), os.path.realpath(self.start)
         trusted = not how.ignored and self._trusted(top, start)
         top_ignored, below_ignored = (self._ignored(each) for each in (True, False))
@@ -215,15 +234,25 @@ class Places:
                     continue
                 if any(fnmatch.fnmatchcase(name, form) for form in ignored):
                     continue
-                if is_secret(name):
+                if how.secrets and is_secret(name):
                     raise Refused("secret", f"`{name}` in this directory may hold secrets")
-                is_link = os.path.islink(path)
-                if how.links and is_link:
-                    self._place("read", path, name)
+                is_link, is_folder = os.path.islink(path), os.path.isdir(path)
+                if is_link and how.moves:
+                    self._moved(path, path.count(os.sep, len(top) + 1))
+                elif is_link and how.links in ({"all"} if is_folder else {"all", "files"}):
+                    if how.secrets or _PYTHON.fullmatch(name) is None:
+                        self._place("read", path, name)
                     path = os.path.realpath(path)
-                if (how.links or not is_link) and os.path.isdir(path) and path not in seen:
+                    is_link = False
+                if is_folder and not is_link and path not in seen:
                     seen.add(path)
                     due.append(path)
+
+    @staticmethod
+    def _moved(link: str, depth: int) -> None:
+        """Refuse a link that climbs to more directories than are moved with it."""
+        if os.readlink(link).split("/").count("..") > depth:
+            raise Refused("outside", f"`{os.path.basename(link)}` is a link that climbs")
 
     def _trusted(self, folder: str, start: str) -> bool:
         """Return whether only `.gitignore` of the start says what of a directory is ignored."""

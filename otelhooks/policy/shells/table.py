@@ -56,6 +56,7 @@ class Entry:
         required: Whether it needs an argument.
         needs: It needs one of these options.
         here: Kind of the current directory where no operand names another.
+        suffixes: What the program adds to names where nothing has them.
         harmless: Whether no option of the program writes, runs, or prints the content of a file.
         asks: Whether it is asked about.
         shows: Options with which it is not, since it changes nothing.
@@ -78,6 +79,7 @@ class Entry:
     required: bool = False
     needs: frozenset[str] = frozenset()
     here: str = ""
+    suffixes: tuple[str, ...] = ()
     harmless: bool = False
     asks: bool = False
     shows: frozenset[str] = frozenset()
@@ -159,6 +161,7 @@ def read_entry(given: Mapping[str, Any]) -> Entry:
         "edits": _set(given.get("edits", "")),
         "moves": _set(given.get("moves", "")),
         "needs": _set(given.get("needs", "")),
+        "suffixes": tuple(given.get("suffixes", "").split()),
         "shows": _set(given.get("shows", "")),
         "fetches": _set(given.get("fetches", "")),
         "subcommands": _entries(given.get("subcommands", {})),
