@@ -1369,6 +1369,26 @@ print $1 > $2}' x
         tree -Lo 2 x
         tree -L2
     """,
+    "code for programs of packages": r"""
+        .venv/bin/ipython -c 'import os; os.system("id")'
+        .venv/bin/ipython -c='import os'
+        .venv/bin/ipython -ic 'import os'
+        .venv/bin/ipython '-cimport os'
+        cd sub && ../.venv/bin/ipython -c 'import os'
+        node_modules/.bin/tsx -e "require('fs')"
+        node_modules/.bin/tsx --eval "require('fs')"
+        node_modules/.bin/tsx --eval='require("fs")'
+        node_modules/.bin/ts-node -pe 'process.env'
+        node_modules/.bin/ts-node -p -e 'f()'
+        node_modules/.bin/ts-node --print 'f()'
+        vendor/bin/x --exec 'f()'
+        tools/x -E 'f()'
+        yarn run ts-node -e "f()"
+        yarn run tsx --eval='f()'
+        yarn run ts-node -T -e "f()"
+        env .venv/bin/ipython -c 'f()'
+        uv run .venv/bin/ipython -c 'f()'
+    """,
     "values that are files of options": r"""
         pytest -k @/etc/passwd
         pytest -k @x
@@ -1820,7 +1840,6 @@ LINKS = {
         npx prettier --write sub
         npx prettier --write 'sub/*.py'
         npx eslint --fix .
-        go vet ./sub
     """,
     ),
     "a link to a directory": (
@@ -1881,6 +1900,23 @@ LINKS = {
     ),
 }
 """A link that leads out, and commands that would use it."""
+
+
+def test_links_that_a_directory_may_have(ws: pathlib.Path) -> None:
+    (ws / "env" / "bin").mkdir(parents=True)
+    for name in ("python", "python3.12"):
+        (ws / "env" / "bin" / name).symlink_to("/usr/bin/env")
+    for name in ("hooks", "plain"):
+        (ws / name).unlink()
+    (ws / "data.csv").symlink_to("/mnt/data.csv")
+    (ws / "deep" / "er").mkdir(parents=True)
+    (ws / "deep" / "er" / "up").symlink_to("../x")
+    for text in ("ruff check .", "ruff format", "gofmt -l .", "go test ./...", "mv deep sub"):
+        assert verdict(text) == "allow", text
+    assert verdict("isort .") == "outside"  # out, a directory
+    (ws / "out").unlink()
+    assert verdict("isort .") == "allow"
+    assert verdict("cp -r sub/. .") == "outside"
 
 
 @pytest.mark.parametrize("group", LINKS)

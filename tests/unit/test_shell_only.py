@@ -314,11 +314,62 @@ class TestCalls:
             "poetry lock",
             "terraform validate",
             "coverage report",
+            "ruff check sub",
+            "ruff format sub",
+            "black sub",
+            "isort sub",
+            "bandit -r sub",
+            "shellcheck x.sh",
+            "go doc -src y A",
+            "go list ./...",
+            "go env GOPATH",
+            "go version",
+            "go mod graph",
+            "npm ls",
+            "npm --version",
+            "pnpm list",
+            "uv --version",
+            "poetry show",
+            "poetry run ls",
+            "bundle exec ls",
+            "dotnet --version",
+            "docker compose ps",
+            "docker compose logs web",
+            "podman compose top",
         ],
     )
     def test_what_runs_the_workspace_without_saying_so(self, ws: pathlib.Path, text: str) -> None:
         assert kind(text) == "allow"
         assert kind(text, runs="deny") == "runs"
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            "[core]\n\thooksPath = .husky/_\n",
+            "[core]\n\tHOOKSPATH=tools",
+            '[include]\n\tpath = ../tools/git.ini',
+            '[includeIf "onbranch:x"]\n\tpath = x',
+            "[core] fsmonitor = ./fsm",
+            '[alias]\n\tx = "!./y"',
+            "[diff]\n\texternal = ./x",
+            '[filter "x"]\n\tclean = ./x %f',
+            "[extensions]\n\tworktreeConfig = true",
+        ],
+    )
+    def test_git_runs_what_its_settings_name(self, ws: pathlib.Path, setting: str) -> None:
+        (ws / ".git" / "config").write_text(setting)
+        for text in ("git status", "git add sub", "git tag x"):
+            assert kind(text) == "allow"
+            assert kind(text, runs="deny") == "runs"
+        (ws / ".git" / "config").write_text("[core]\n\tbare = false\n[remote]\n\turl = x\n")
+        assert kind("git status", runs="deny") == "allow"
+
+    def test_git_runs_what_the_settings_of_another_place_name(self, ws: pathlib.Path) -> None:
+        (ws / ".git").rmdir()
+        (ws / ".git").write_text("gitdir: /elsewhere")
+        assert kind("git status", runs="deny") == "runs"
+        (ws / ".git").write_bytes(b"\xff")
+        assert kind("git status", runs="deny") == "runs"
 
     def test_git_runs_settings_of_a_workspace_without_a_repository(self, ws: pathlib.Path) -> None:
         (ws / ".git").rmdir()

@@ -43,6 +43,8 @@ _TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
 _ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
 _INSTALLED = re.compile(r"(?:(?!\.\./)[^/]+/)*\.?venv/bin/[^/]+")
 """A program of a directory where no command writes, which may be a link to one of the system."""
+_CODE_OPTION = re.compile(r"-[A-Za-z]*[cepE]|--(?:eval|print|exec|execute|code|command)\b")
+_CODE = re.compile(r"[^\w./:=,@+%-]")
 _TESTS = re.compile(rf"([^:\[\\]+)(?:::[^{_MARKS}]*|:[0-9]+)?")
 _TAR = re.compile("[a-eg-zA-Z]+f?")
 """The letters in front, of which `f` takes the next word, wherever it is."""
@@ -395,6 +397,10 @@ class Judge:
             self._runs(
                 "git` with the settings of a directory that is not the workspace's own, `git"
             )
+        elif name == "git" and self._places.has_programs_of_git():
+            self._runs("git` with settings that name programs or files, `git")
+        if ("/" in name and found.entries == [_FREE]) or found.name == "yarn run":
+            self._code(args)
         if name == "npx":
             self._npx(found.name, folders)
         self._depth += 1
@@ -428,6 +434,13 @@ class Judge:
         if entry is None:
             raise Refused("program", f"`{name}` is not on the list of programs")
         return entry
+
+    def _code(self, args: Sequence[Argument]) -> None:
+        """Ask about code in the options of a program that may be an interpreter."""
+        texts = [each.text for each in args]
+        for option, value in zip(texts, (*texts[1:], "")):
+            if _CODE_OPTION.match(option) and _CODE.search(option + value):
+                self._ask(f"the code behind `{option}` is asked about")
 
     def _npx(self, name: str, folders: _Folders) -> None:
         """Judge a program of `node_modules`, which npx installs where it is not there."""
@@ -493,7 +506,7 @@ class Judge:
             if "*" in entry.moves or not entry.moves.isdisjoint(found.options):
                 self._path("moved", source.text, folders)
         if not entry.trees.isdisjoint(found.options):
-            self._path("entered", target, folders)
+            self._path("filled", target, folders)
 
     def _value(self, kind: str, value: Argument, folders: _Folders) -> None:
         text = value.text
@@ -619,7 +632,7 @@ class Judge:
     def _module_path(self, text: str, folders: _Folders) -> None:
         if _MODULE_PATH.fullmatch(text) is None:
             raise Refused("network", f"`{text}` may be a package of others: write it from `./`")
-        self._path("opened", text.removesuffix("/..."), folders)
+        self._path("read", text, folders)
 
     def _package(self, text: str, _folders: _Folders) -> None:
         if _OWN_PACKAGE.fullmatch(text) is None:

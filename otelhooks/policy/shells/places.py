@@ -30,8 +30,15 @@ _SECRET = re.compile(
     r"|secrets?(\.(ya?ml|json|toml|env|ini|txt))?|\.?\w*_history|\.history|shadow",
     re.IGNORECASE,
 )
-_PYTHON = re.compile(r"python[0-9.]*")
-"""Links in the directories of packages, which linters and formatters do not open."""
+_GIT_PROGRAMS = re.compile(
+    r"hookspath|worktreeconfig|\[\s*(?:include|filter|alias)|=[\s\"!]*\.", re.IGNORECASE
+)
+_SOURCE = re.compile(
+    r"(?!python)[^.]+|.*\.(?:pyi?|pyw|pyx|ipynb|go|tf|tfvars|[cm]?[jt]sx?|vue|json|css|scss|html"
+    r"|md|ya?ml)",
+    re.IGNORECASE,
+)
+"""What linters and formatters open: some look for programs among files without an ending too."""
 
 _PLAIN_NAME = re.compile(r"[\w.][\w.,+ -]*")
 WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
@@ -44,24 +51,32 @@ class _Tree(NamedTuple):
         hidden: Whether it reads what is hidden.
         ignored: Whether it reads what is ignored.
         secrets: Whether it reads secrets, as it reads all files.
-        links: Whether it opens files behind links, and directories behind links (`all`).
+        links: The files that it opens where they are links: none, sources, or all.
+        folders: Whether it enters directories behind links.
         moves: Whether it puts links at another place, where those that climb lead elsewhere.
     """
 
     hidden: bool = True
     ignored: bool = True
     secrets: bool = True
-    links: Literal["", "files", "all"] = ""
+    links: Literal["", "sources", "all"] = ""
+    folders: bool = False
     moves: bool = False
+
+    def opens(self, name: str) -> bool:
+        """Return whether it opens a file that is a link of this name."""
+        is_source = self.links == "sources" and _SOURCE.fullmatch(name) is not None
+        return is_source or self.links == "all"
 
 
 TREES = {
     "tree": _Tree(),
-    "linked": _Tree(links="all"),
+    "linked": _Tree(links="all", folders=True),
     "visible": _Tree(hidden=False, ignored=False),
     "tracked": _Tree(ignored=False),
-    "opened": _Tree(secrets=False, links="files"),
-    "entered": _Tree(secrets=False, links="all"),
+    "opened": _Tree(secrets=False, links="sources"),
+    "entered": _Tree(secrets=False, links="sources", folders=True),
+    "filled": _Tree(secrets=False, links="all", folders=True),
     "moved": _Tree(secrets=False, moves=True),
 }
 """Kinds of paths that are read with all that is in them."""
@@ -93,6 +108,16 @@ class Places:
     def has(self, name: str, folder: str) -> bool:
         """Return whether a directory, relative to the start, has something of this name."""
         return os.path.lexists(os.path.join(self.start, folder, name))
+
+    def has_programs_of_git(self) -> bool:
+        """Return whether the settings of the repository name programs, or other settings."""
+        try:
+            with open(os.path.join(self.start, ".git", "config"), encoding="utf-8") as file:
+                return _GIT_PROGRAMS.search(file.read()) is not None
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError):
+            return True
 
     def has_plain_names(self, folder: str) -> bool:
         """Return whether no name in a directory could be an option, an address or an assignment."""
@@ -239,12 +264,10 @@ class Places:
                 is_link, is_folder = os.path.islink(path), os.path.isdir(path)
                 if is_link and how.moves:
                     self._moved(path, path.count(os.sep, len(top) + 1))
-                elif is_link and how.links in ({"all"} if is_folder else {"all", "files"}):
-                    if how.secrets or _PYTHON.fullmatch(name) is None:
-                        self._place("read", path, name)
+                elif is_link and (how.folders if is_folder else how.opens(name)):
+                    self._place("read", path, name)
                     path = os.path.realpath(path)
-                    is_link = False
-                if is_folder and not is_link and path not in seen:
+                if is_folder and (how.folders or not is_link) and path not in seen:
                     seen.add(path)
                     due.append(path)
 
