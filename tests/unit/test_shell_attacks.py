@@ -1837,6 +1837,7 @@ LINKS = {
         python -m ruff format sub
         python -m mypy sub
         python -m compileall sub
+        protoc --python_out=sub x.proto
         npx prettier --write sub
         npx prettier --write 'sub/*.py'
         npx eslint --fix .
@@ -1847,6 +1848,8 @@ LINKS = {
         r"""
         isort sub
         mypy sub
+        python -m compileall sub
+        cp -r sub x
     """,
     ),
     "a link with the end that a program adds": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -437,8 +438,7 @@ class Judge:
 
     def _code(self, args: Sequence[Argument]) -> None:
         """Ask about code in the options of a program that may be an interpreter."""
-        texts = [each.text for each in args]
-        for option, value in zip(texts, (*texts[1:], "")):
+        for option, value in itertools.pairwise([*(each.text for each in args), ""]):
             if _CODE_OPTION.match(option) and _CODE.search(option + value):
                 self._ask(f"the code behind `{option}` is asked about")
 
@@ -505,6 +505,8 @@ class Judge:
             self._path("write", posixpath.join(target, name), folders)
             if "*" in entry.moves or not entry.moves.isdisjoint(found.options):
                 self._path("moved", source.text, folders)
+            if not entry.trees.isdisjoint(found.options):
+                self._path("linked", source.text, folders)  # BSD follows links
         if not entry.trees.isdisjoint(found.options):
             self._path("filled", target, folders)
 

@@ -44,9 +44,9 @@ _REASONS = {
     " known when it runs: write paths of the workspace as they are",
     "secret": "this command reads keys, passwords, a history or the environment",
     "network": "this command uses the network",
-    "runs": "this command runs code of the workspace",
-    "asks": "this command installs, sends, ends or changes something beyond the workspace, unpacks an"
-    " archive or a patch, or runs code that is only in the command",
+    "runs": "this command runs code of the workspace, or follows settings in its files",
+    "asks": "this command installs, sends, ends or changes something beyond the workspace, unpacks"
+    " an archive, applies a patch, or runs code that is only in the command",
 }
 """Each kind of problem, and what the model and approvers read."""
 
