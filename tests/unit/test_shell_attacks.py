@@ -1784,7 +1784,7 @@ LINKS = {
         mv sub/a.txt .
         cp -r sub/. .
         cp -a sub/ .
-        cp -R sub .
+        cp -R sub/ .
         rsync -a sub/a.txt .
     """,
     ),
@@ -1920,6 +1920,31 @@ def test_links_that_a_directory_may_have(ws: pathlib.Path) -> None:
     (ws / "out").unlink()
     assert verdict("isort .") == "allow"
     assert verdict("cp -r sub/. .") == "outside"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mv sub/deep/l .",
+        "mv sub/deep/l -",
+        "mv sub/deep .",
+        "mv sub x",
+        "mv s*/deep .",
+        "cp -r sub/deep .",
+        "cp -a sub/deep/l .",
+        "rsync -a sub/deep .",
+        "ln sub/deep/l x",
+        "git mv sub/deep .",
+    ],
+)
+def test_a_link_that_climbs_is_not_moved(ws: pathlib.Path, text: str) -> None:
+    (ws / "sub" / "deep").mkdir()
+    (ws / "sub" / "deep" / "l").symlink_to("../../../ws/x")
+    assert verdict("cat sub/deep/l") == "allow"
+    assert verdict(text) == "outside"
+    (ws / "sub" / "deep" / "l").unlink()
+    (ws / "sub" / "deep" / "l").symlink_to("x")
+    assert verdict(text) == "allow"
 
 
 @pytest.mark.parametrize("group", LINKS)

@@ -48,7 +48,7 @@ _CODE_OPTION = re.compile(r"-[A-Za-z]*[cepE]|--(?:eval|print|exec|execute|code|c
 _CODE = re.compile(r"[^\w./:=,@+%-]")
 _TESTS = re.compile(rf"([^:\[\\]+)(?:::[^{_MARKS}]*|:[0-9]+)?")
 _TAR = re.compile("[a-eg-zA-Z]+f?")
-"""The letters in front, of which `f` takes the next word, wherever it is."""
+"""Letters before all options: `f` takes the next word even as the first."""
 _SOURCE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hpp|o|a|s|S)$")
 _MODULE_PATH = re.compile(r"\.(?:/[A-Za-z0-9_./-]*)?|[A-Za-z0-9_/]+\.go")
 _OWN_PACKAGE = re.compile(r"\.(?:\[[A-Za-z0-9,_-]+\])?")
@@ -398,7 +398,7 @@ class Judge:
             self._runs(
                 "git` with the settings of a directory that is not the workspace's own, `git"
             )
-        elif name == "git" and self._places.has_programs_of_git():
+        elif name == "git" and self._places.has_programs_of_git:
             self._runs("git` with settings that name programs or files, `git")
         if ("/" in name and found.entries == [_FREE]) or found.name == "yarn run":
             self._code(args)
@@ -443,7 +443,7 @@ class Judge:
                 self._ask(f"the code behind `{option}` is asked about")
 
     def _npx(self, name: str, folders: _Folders) -> None:
-        """Judge a program of `node_modules`, which npx installs where it is not there."""
+        """Judge a program of `node_modules`, or ask: npx installs what is missing."""
         tool = f"node_modules/.bin/{name.removeprefix('npx ')}"
         if all(self._places.has(tool, each) for each in folders):
             self._path("read", tool, folders)
@@ -501,14 +501,13 @@ class Judge:
             return
         entry, target = found.entries[-1], found.operands[-1][1].text
         for _, source in found.operands[:-1]:
-            name = posixpath.basename(source.text)
-            self._path("write", posixpath.join(target, name), folders)
+            inside = posixpath.join(target, posixpath.basename(source.text))
+            self._path("write", inside, folders)
             if "*" in entry.moves or not entry.moves.isdisjoint(found.options):
                 self._path("moved", source.text, folders)
             if not entry.trees.isdisjoint(found.options):
                 self._path("linked", source.text, folders)  # BSD follows links
-        if not entry.trees.isdisjoint(found.options):
-            self._path("filled", target, folders)
+                self._path("filled", inside, folders)
 
     def _value(self, kind: str, value: Argument, folders: _Folders) -> None:
         text = value.text

@@ -98,7 +98,10 @@ class _Reader:
             raise self._refuse("a call without one of its options")
         operands = self._used(list(self._kinds()))
         longer = [
-            (kind, Argument(value.text + end)) for kind, value in operands for end in entry.suffixes
+            (kind, Argument(value.text + end))
+            for kind, value in operands
+            for end in entry.suffixes
+            if kind != "any"
         ]
         return Reading(self.name, [entry], self.options, operands, self.given + operands + longer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -109,8 +110,9 @@ class Places:
         """Return whether a directory, relative to the start, has something of this name."""
         return os.path.lexists(os.path.join(self.start, folder, name))
 
+    @functools.cached_property
     def has_programs_of_git(self) -> bool:
-        """Return whether the settings of the repository name programs, or other settings."""
+        """Whether the settings of the repository name programs, or files with more settings."""
         try:
             with open(os.path.join(self.start, ".git", "config"), encoding="utf-8") as file:
                 return _GIT_PROGRAMS.search(file.read()) is not None
