@@ -1874,6 +1874,13 @@ LINKS = {
         node k
     """,
     ),
+    "a link with the end that python adds": (
+        "k.py",
+        """
+        python -m unittest k
+        pylint k
+    """,
+    ),
     "a link that a test is in": (
         "t_x.py",
         r"""

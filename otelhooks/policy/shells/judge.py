@@ -503,11 +503,11 @@ class Judge:
         for _, source in found.operands[:-1]:
             inside = posixpath.join(target, posixpath.basename(source.text))
             self._path("write", inside, folders)
-            if "*" in entry.moves or not entry.moves.isdisjoint(found.options):
-                self._path("moved", source.text, folders)
             if not entry.trees.isdisjoint(found.options):
-                self._path("linked", source.text, folders)  # BSD follows links
+                self._path("copied", source.text, folders)
                 self._path("filled", inside, folders)
+            elif "*" in entry.moves:
+                self._path("moved", source.text, folders)
 
     def _value(self, kind: str, value: Argument, folders: _Folders) -> None:
         text = value.text

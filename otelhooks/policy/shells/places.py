@@ -79,6 +79,7 @@ TREES = {
     "entered": _Tree(secrets=False, links="sources", folders=True),
     "filled": _Tree(secrets=False, links="all", folders=True),
     "moved": _Tree(secrets=False, moves=True),
+    "copied": _Tree(links="all", folders=True, moves=True),
 }
 """Kinds of paths that are read with all that is in them."""
 
@@ -266,7 +267,7 @@ class Places:
                 is_link, is_folder = os.path.islink(path), os.path.isdir(path)
                 if is_link and how.moves:
                     self._moved(path, path.count(os.sep, len(top) + 1))
-                elif is_link and (how.folders if is_folder else how.opens(name)):
+                if is_link and (how.folders if is_folder else how.opens(name)):
                     self._place("read", path, name)
                     path = os.path.realpath(path)
                 if is_folder and (how.folders or not is_link) and path not in seen:
