@@ -1389,6 +1389,13 @@ print $1 > $2}' x
         env .venv/bin/ipython -c 'f()'
         uv run .venv/bin/ipython -c 'f()'
     """,
+    "what find finds at another place": r"""
+        find sub -exec cp -r {} x \;
+        find sub -exec cp -a {} x \;
+        find sub -exec rsync -a {} x \;
+        find sub -exec mv {} x \;
+        find sub -exec ln {} x \;
+    """,
     "values that are files of options": r"""
         pytest -k @/etc/passwd
         pytest -k @x
@@ -1792,6 +1799,7 @@ LINKS = {
         "sub/deep/er/l",
         r"""
         cp -r other/. sub
+        find other -exec cp {} sub \;
         cp -a other/. sub
         cp --recursive other/deep sub
     """,
@@ -1910,6 +1918,17 @@ LINKS = {
     ),
 }
 """A link that leads out, and commands that would use it."""
+
+
+def test_a_link_is_not_the_listed_program_of_its_name(ws: pathlib.Path) -> None:
+    (ws / "sub" / "tsx").write_text("")
+    (ws / "sub" / "echo").symlink_to("tsx")
+    (ws / "sub" / "cat").write_text("")
+    assert verdict("sub/echo -e 'f()'") == "asks"
+    assert verdict("cd sub && ./echo -e 'f()'") == "asks"
+    assert verdict("sub/echo ../x") == "outside"
+    assert verdict("sub/echo x") == "allow"
+    assert verdict("sub/cat -e x") == "allow"
 
 
 def test_links_that_a_directory_may_have(ws: pathlib.Path) -> None:

@@ -379,6 +379,7 @@ class TestCalls:
         (ws / "node_modules" / ".bin").mkdir(parents=True)
         (ws / "node_modules" / ".bin" / "tsc").write_text("")
         assert kind("npx tsc --noEmit") == "allow"
+        assert kind("mv a.ts b.ts && npx tsc --noEmit") == "allow"
         assert kind("npx eslint sub") == "asks"
         assert kind("cd sub && npx tsc") == "asks"
 
@@ -440,6 +441,7 @@ class TestCommands:
             "python -m unittest tests.test_x",
             "cp sub/x.txt . && cp x.txt -",
             "mv sub x",
+            "find sub -exec cp {} x \\;",
             "ruff check sub && gofmt -w sub",
             "tar cf x.tar sub",
             "cat x | tar tzf -",

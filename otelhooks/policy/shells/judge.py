@@ -413,8 +413,7 @@ class Judge:
             self._depth -= 1
         if inner:
             found.options.add("-exec")
-        moves = found.entries[-1].moves
-        self._moved = self._moved or "*" in moves or not moves.isdisjoint(found.options)
+        self._moved = self._moved or _moves(found)
         if name == "cd":
             after = {posixpath.join(each, found.operands[0][1].text) for each in folders}
             # To a shell `link/..` is the directory of the link, to the system that of its target.
@@ -429,7 +428,8 @@ class Judge:
         if "/" in name:
             is_installed = entry is not None and _INSTALLED.fullmatch(name) is not None
             self._path("read", posixpath.dirname(name) if is_installed else name, folders)
-            return _FREE if entry is None else entry
+            is_other = not is_installed and any(self._places.is_link(name, f) for f in folders)
+            return _FREE if entry is None or is_other else entry
         if name in self._programs:
             return _FREE
         if entry is None:
@@ -445,10 +445,10 @@ class Judge:
     def _npx(self, name: str, folders: _Folders) -> None:
         """Judge a program of `node_modules`, or ask: npx installs what is missing."""
         tool = f"node_modules/.bin/{name.removeprefix('npx ')}"
-        if all(self._places.has(tool, each) for each in folders):
-            self._path("read", tool, folders)
-        else:
+        if not all(self._places.has(tool, each) for each in folders):
             self._ask(f"`{name}` installs what is not in `node_modules`")
+        for folder in folders:
+            self._places.check("read", tool, folder)
 
     def _on_found(self, words: Sequence[Argument], finding: Reading, folders: _Folders) -> None:
         """Judge a command that gets the names that `find` prints."""
@@ -500,13 +500,17 @@ class Judge:
         if not found.operands or found.operands[-1][0] != "write":
             return
         entry, target = found.entries[-1], found.operands[-1][1].text
+        moves = _moves(found)
         for _, source in found.operands[:-1]:
+            if source.text == FOUND and not moves:
+                self._path("filled", target, folders)
+                continue
             inside = posixpath.join(target, posixpath.basename(source.text))
             self._path("write", inside, folders)
             if not entry.trees.isdisjoint(found.options):
                 self._path("copied", source.text, folders)
                 self._path("filled", inside, folders)
-            elif "*" in entry.moves:
+            elif moves:
                 self._path("moved", source.text, folders)
 
     def _value(self, kind: str, value: Argument, folders: _Folders) -> None:
@@ -689,6 +693,12 @@ class Judge:
 def _lists(found: Reading) -> bool:
     """Return whether a command prints names with an end that no name has, and nothing else."""
     return "-print0" in found.options and _PRINTING.isdisjoint(found.options)
+
+
+def _moves(found: Reading) -> bool:
+    """Return whether a command may change where paths lead."""
+    moves = found.entries[-1].moves
+    return "*" in moves or not moves.isdisjoint(found.options)
 
 
 def _cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]]:

@@ -111,6 +111,10 @@ class Places:
         """Return whether a directory, relative to the start, has something of this name."""
         return os.path.lexists(os.path.join(self.start, folder, name))
 
+    def is_link(self, name: str, folder: str) -> bool:
+        """Return whether a name in a directory is a link."""
+        return os.path.islink(os.path.join(self.start, folder, name))
+
     @functools.cached_property
     def has_programs_of_git(self) -> bool:
         """Whether the settings of the repository name programs, or files with more settings."""
