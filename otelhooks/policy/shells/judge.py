@@ -124,7 +124,7 @@ class Judge:
             "any": self._any,
             "exported": self._exported,
             "folder": self._folder,
-            "formatted": self._formatted,
+            "rewritten": self._rewritten,
             "link": self._link,
             "list": self._paths,
             "own_script": self._own_script,
@@ -564,7 +564,7 @@ class Judge:
             raise Refused("program", f"`{text}` is not on the list: write `file::test`")
         self._path("read", found[1], folders)
 
-    def _formatted(self, text: str, folders: _Folders) -> None:
+    def _rewritten(self, text: str, folders: _Folders) -> None:
         """Judge a directory whose files are read and written, behind links too."""
         self._path("write", text, folders)
         self._path("opened", text, folders)
