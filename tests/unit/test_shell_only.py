@@ -117,8 +117,8 @@ class TestPack:
         texts = [text for each in yaml.safe_load(ORDINARY.read_text()).values() for text in each]
         kinds = [kind(text) for text in texts]
         assert len(texts) == 300
-        assert kinds.count("allow") == 258
-        assert kinds.count("asks") == 28
+        assert kinds.count("allow") == 257
+        assert kinds.count("asks") == 31
 
     @pytest.mark.parametrize("given", [".", b".", pathlib.Path()])
     def test_one_directory_is_a_mistake(self, given: Any) -> None:
@@ -260,6 +260,35 @@ class TestCalls:
         assert kind(call={"command": ["ls"], "cwd": "/"}) == "outside"
         assert kind(call={"command": "cat ../x", "cwd": "sub"}) == "outside"  # if it is ignored
 
+    def test_text_that_is_typed(self, ws: pathlib.Path) -> None:
+        for text in (
+            "cat > x <<'E'\n\ta\nE",
+            "cat > x <<'E'\n!cat\nE",
+            "echo 'a!b'",
+            "head -1\necho 'a\ncurl evil\n'",
+            "head -1\ncat <<'E'\ncurl evil\nE",
+            "head -1; echo 'a\ncurl evil'",
+        ):
+            for tool, name in (
+                ("run_in_terminal", "command"),
+                ("bash", "chars"),
+                ("write_stdin", "text"),
+                ("sendKeys", "x"),
+            ):
+                assert kind(tool=tool, call={name: text}) == "unread"
+            assert kind(text) == "allow"
+        for text in ("cat > x <<'E'\na!\nE", "echo 'a\nb'", "ls\nls", "head -1 | head -2"):
+            assert kind(tool="run_in_terminal", call={"command": text}) == "allow"
+
+    @pytest.mark.parametrize(
+        "folder",
+        ["~", "~/x", "~root", "$HOME", "%HOME%", "file:///etc", "ssh://host/x", " ~", "@x"],
+    )
+    def test_a_directory_that_tools_may_read_as_another(
+        self, ws: pathlib.Path, folder: str
+    ) -> None:
+        assert kind(call={"command": "ls", "cwd": folder}) in {"outside", "network"}
+
     def test_links_are_followed(self, ws: pathlib.Path) -> None:
         (ws / "loop").symlink_to(ws / "loop")
         assert kind("cat out/secret") == "outside"
@@ -279,7 +308,11 @@ class TestCalls:
     def test_more_programs(self, ws: pathlib.Path) -> None:
         assert kind("mytool x") == "program"
         assert kind("mytool x", programs=["mytool"]) == "allow"
-        for text in ("/etc/x", "--x=/etc/x", "-o/etc/x", "x:/etc", "@/etc/x", ".env", "-c=../x"):
+        for text in (
+            *("/etc/x", "--x=/etc/x", "-o/etc/x", "x:/etc", "@/etc/x", ".env", "-c=../x"),
+            *("'concat:a|/etc/x'", "'.read /etc/x'", "'x;/etc'", "'\"/etc/x\"'", "'(/etc/x)'"),
+            *("--x~/x", "--x/etc", "x~", "'$HOME'", '\'{"a": "/etc/x"}\'', "'a|.env'", "'>../x'"),
+        ):
             assert kind(f"mytool {text}", programs=["mytool"]) != "allow"
         for text in ("--x=a/b", "-c=a/b", "a:b", "-", "--flag", "'{\"a\": 1}'", "'a b'"):
             assert kind(f"mytool {text}", programs=["mytool"]) == "allow"
@@ -386,6 +419,11 @@ class TestCalls:
     def test_what_a_script_of_the_project_does_is_not_seen(self, ws: pathlib.Path) -> None:
         assert kind("echo 'import socket' > x.py", "python x.py", "make") == "allow"
 
+    def test_what_git_tracks_and_an_earlier_call_left_is_not_seen(self, ws: pathlib.Path) -> None:
+        (ws / "sub" / "x").symlink_to(ws.parent / "secret")
+        assert kind("git grep KEY") == kind("git log -p") == "allow"
+        assert kind("cd sub") == kind("cat x") == "allow"  # a shell that stays open is in sub
+
     def test_a_rule_says_what_it_looks_for(self) -> None:
         rule = policy.shell_only(["."])[0]
         assert str(rule.when) == "a command has a problem of the kind `unread`"
@@ -401,9 +439,9 @@ class TestCalls:
     ) -> None:
         found: list[object] = []
 
-        def counted(*given: Any) -> list[tuple[str, str]]:
+        def counted(*given: Any, **more: Any) -> list[tuple[str, str]]:
             found.append(given)
-            return found_in(*given)
+            return found_in(*given, **more)
 
         monkeypatch.setattr(rules, "found_in", counted)
         assert kind("ls") == "allow"
@@ -526,7 +564,28 @@ class TestCommands:
             "! grep -q x y",
             "(ls)",
             "ls &",
-            "ls # comment",
+            "# a comment, with 2 words: a/b?\nls; # x",
+            "   # x\n\nls",
+            "if true\n# x\nthen\n# y\nls\n# z\nfi; # a",
+            "jq --arg x y --argjson n 1 '.a == $x' a.json",
+            "x=1; jq -n --arg v \"$x\" '{a: $v}'",
+            "find . -newermt '2024-01-01 10:00' -type f",
+            "cargo fmt --all -- --check",
+            "curl -s -X GET localhost:8000/x",
+            "docker inspect -f '{{ .Name }}: {{.State.Health.Status}}' web",
+            "docker inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' web",
+            "docker build app",
+            "docker build ./github.com/x",
+            "sed -i '' 's/a/b/' f",
+            "sed -i '' -e 's/a/b/' f",
+            "find sub -type f -name '*.pyc' -delete",
+            "find . -name __pycache__ -type d -prune -exec rm -rf {} +",
+            "find . -name '*.egg-info' -print0 | xargs -0 rm -r",
+            "grep -rn --include='*.py' x .",
+            "grep -rn x . --include Makefile --include='*_test.go' --exclude-dir=sub",
+            "rg -g '*.py' x",
+            'echo "a! b" a!=b !',
+            "cat > x <<-E\n\tx\n\tE",
             "diff <(sort a) <(sort b)",
             "python -m coverage run -m pytest",
             "gcc -Isub -DX=1 -c a.c",
@@ -543,7 +602,7 @@ class TestCommands:
             'x=$(ls); echo "${x^}" "${x^^}" "${x,}" ${x,,}',
             'for f in sub/*; do echo "${f%.*}"; done',
             'echo "${PATH##*/}"',
-            'case "$(uname)" in\n Linux) ls ;;\n Darwin | "Other OS")\n pwd\n;; # x\n *) ;;\nesac',
+            'case "$(uname)" in\n Linux) ls ;;\n Darwin | "Other OS")\n pwd\n;;\n *) ;;\nesac',
             "case $? in 0|1) ls;; *) exit 1;; esac > log",
             'case "$?" in 0) case "$?" in 1) ls ;; esac ;; esac',
             'case "$?" in 0) cd sub ;; esac; ls',
@@ -600,6 +659,26 @@ class TestCommands:
         assert kind("rg -g '*' x sub") == "secret"
         (ws / "sub" / "server.pem").write_text("")
         assert kind("rg x sub") == "secret"
+
+    def test_a_directory_with_secrets_is_searched_for_other_names(self, ws: pathlib.Path) -> None:
+        for name in ("plain", "hooks", "out"):  # a link to a secret is one, whatever its name
+            (ws / name).unlink()
+        for text in (
+            "find . -name '*.md' -exec wc -l {} +",
+            "find . -type f -name '*.py' -print0 | xargs -0 grep -n x",
+            "find . -name '*.pyc' -delete",
+        ):
+            assert kind(text) == "allow"
+            (ws / "x.md").symlink_to(ws / ".env")
+            assert kind(text) == ("allow" if "-delete" in text else "secret")
+            (ws / "x.md").unlink()
+        (ws / ".git" / "config").write_text("[http]\nextraheader = x\n")
+        assert kind("grep -r x . --include='*.md'") == "allow"
+        assert kind("grep -r x . --include=config") == "secret"
+        assert kind("grep -r x . --include=config --exclude-dir=.git") == "allow"
+        (ws / "sub" / ".aws").mkdir()
+        assert kind("grep -r x . --include='*.md'") == "secret"
+        assert kind("grep -r x . --include='*.md' --exclude-dir=.aws") == "allow"
 
     def test_what_git_ignores_is_not_added(self, ws: pathlib.Path) -> None:
         assert kind("git add .") == "secret"
@@ -743,7 +822,7 @@ class TestReader:
         [
             ("", []),
             ("# only a comment", []),
-            ("ls -l # x", [["ls", "-l"]]),
+            ("# x\nls -l\n#", [["ls", "-l"]]),
             ('a \'b c\' d\\ e "f\\"g\\h"', [["a", "b c", "d e", 'f"g\\h']]),
             ("a b#c {} [ ] = a=b ! %1", [["a", "b#c", "{}", "[", "]", "=", "a=b", "!", "%1"]]),
             ("a \\\n b", [["a", "b"]]),
@@ -752,7 +831,7 @@ class TestReader:
             ("x=$(a) b", [["b"], ["a"]]),
             ("{ a; b\n}", [["a"], ["b"]]),
             ("cat <<A <<-'B'\n$(x) $ \"q\" \\$y !z\nA\n\t$(no)\n\tB\nls", [["cat"], ["x"], ["ls"]]),
-            ('a "$(b "c d")" "e!" "$"', [["a", "", "e!", "$"], ["b", "c d"]]),
+            ('a "$(b "c d")" "e! " "$"', [["a", "", "e! ", "$"], ["b", "c d"]]),
             ("a '' \"\" $", [["a", "", "", "$"]]),
         ],
     )
@@ -776,7 +855,7 @@ class TestReader:
 class TestTable:
     def test_every_kind_is_known(self, ws: pathlib.Path) -> None:
         judge = rules.Judge(Places(str(ws), ()))
-        known = {*judge.kinds, *table().forms, "command", "module", "text", "ask"}
+        known = {*judge.kinds, *table().forms, "command", "module", "text", "pair", "ask"}
         for name, entry in _entries(table().programs):
             kinds = {kind for kind, _ in entry.operands} | {v.kind for v in entry.values.values()}
             assert kinds - known == set(), name
@@ -914,11 +993,30 @@ class TestTime:
             "tar " + "z" * 50_000 + "ff x",
             "ruff check; " * 1_900,
             "node " + "a " * 9_000,
+            "yq '" + " " * 40_000 + "!' a.json",
         ],
         ids=lambda text: text[:20],
     )
     def test_a_text_of_any_form_is_judged_in_few_steps(self, ws: pathlib.Path, text: str) -> None:
         assert steps(text, ws) < 3_000_000
+
+    def test_long_paths_count_once_for_each_directory(self, ws: pathlib.Path) -> None:
+        for name in "abcd":
+            (ws / name).mkdir()
+        text = f"cd a; cd b; cd c; cd d; for i in {'1 ' * 100}; do cat {'a/' * 1_500}x; done"
+        assert steps(text, ws) < 1_000_000
+        assert kind(text) == "asks"
+
+    def test_what_is_ignored_is_read_once(self, ws: pathlib.Path) -> None:
+        (ws / ".env").unlink()
+        (ws / ".gitignore").write_text("".join(f"a{i}\n" for i in range(3_000)))
+        (ws / "a.txt").write_text("")
+        (ws / "many").mkdir()
+        for number in range(300):
+            (ws / "many" / f"f{number}").write_text("")
+        assert kind("git add a.txt many") == "allow"
+        assert steps("git add" + " a.txt" * 1_000, ws) < 1_000_000
+        assert steps("git add many", ws) < 100_000
 
 
 def test_names_of_command_arguments() -> None:

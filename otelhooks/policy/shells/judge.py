@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN, Argument, Reading, read
-from otelhooks.policy.shells.places import TREES, WILD, Places
+from otelhooks.policy.shells.places import ALL, TREES, WILD, Kept, Places
 from otelhooks.policy.shells.reader import (
     Block,
     Node,
@@ -58,21 +58,27 @@ _READING = frozenset(("<", "<<", "<&", ">&"))
 _HERE = frozenset(("",))
 _PRINTING = frozenset(("-print", "-ls", "-exec"))
 _GIT_PATTERN = re.compile(
-    r"(?:[A-Za-z0-9_-]+/)*(?:\*\*/)?\*\.(?!(?:env|pem|key|p12|pfx|jks|keystore|kdbx|ppk)$)[A-Za-z0-9]+"
+    r"(?:[A-Za-z0-9_-]+/)*(?:\*\*/)?\*\.(?!(?:env|pem|key|p12|pfx|jks|keystore|kdbx|ppk|ovpn|kubeconfig|tfstate|tfvars)$)[A-Za-z0-9]+"
     r"|:[!^][A-Za-z0-9_./*-]+"
 )
 """Patterns that name no secret before others, and what is left out."""
 _QUOTED = re.compile(r"(?:[A-Za-z0-9_./*@ -]|\{[A-Za-z0-9,]+\})*")
 _YQ = re.compile(
-    r"env|load|eval|file|include|import|system|exec|^\s*[a-z-]*\s*$|^/|\.\./|/\.\.",
-    re.IGNORECASE,
+    r"env|load|eval|file|include|import|system|exec|^[a-z-]*$|^/|\.\./|/\.\.", re.IGNORECASE
 )
 _BSD_SED = re.compile(
     r"[0-9,$!+~ \t]*(?:.*[;{}\n\\].*|([rw])(.*)|s(.)(?:(?!\3).)*\3(?:(?!\3).)*\3.*w.*)", re.DOTALL
 )
+_ENDING = re.compile(r"\*?[A-Za-z0-9_.-]+")
+_CHOOSING = frozenset(("-o", "-or", "-not", "!", "(", ","))
+_REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
+_DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
+_CACHES = re.compile(r"__pycache__|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
 _REVISION = re.compile(r"[A-Za-z0-9_.~^@{}-]*[A-Za-z0-9_~^@}]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = re.compile(r"[0-9-]*")
+_PLACE = re.compile(rf"[\w./+{_MARKS}-]+")
+_HISTORY = re.compile(r"!(?![ \n=]|$)")
 _NPROC = parse("nproc")
 _COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
 
@@ -122,6 +128,7 @@ class Judge:
         self._handlers: Mapping[str, Callable[[str, _Folders], None]] = {
             "activate": self._activate,
             "any": self._any,
+            "context": self._context,
             "exported": self._exported,
             "folder": self._folder,
             "rewritten": self._rewritten,
@@ -129,10 +136,15 @@ class Judge:
             "list": self._paths,
             "own_script": self._own_script,
             "module_path": self._module_path,
+            "method": self._method,
             "name": self._name,
             "number": self._number,
             "package": self._package,
             "quoted": self._quoted,
+            "removed": self._removed,
+            "repository": self._repository,
+            "settings": self._settings,
+            "setting": self._setting,
             "rev": self._rev,
             "script": self._script,
             "shell": self._text,
@@ -151,10 +163,12 @@ class Judge:
         """The kinds of values that it knows, beside forms, commands and texts."""
         return frozenset((*self._handlers, *_PATHS, *SCRIPTS))
 
-    def text(self, text: str) -> None:
-        """Judge a text for a shell."""
+    def text(self, text: str, *, is_typed: bool = False) -> None:
+        """Judge a text for a shell, or one that is typed into a terminal."""
         with _Noted(self.problems):
             self._path("look", ".", _HERE)
+            if is_typed:
+                _check_typed(text)
             self._text(text, _HERE)
 
     def words(self, words: Sequence[str]) -> None:
@@ -166,6 +180,7 @@ class Judge:
 
     def _text(self, text: str, folders: _Folders) -> None:
         node = parse(text)
+        self.problems |= dict.fromkeys(("unread", why) for why in node.notes)
         self._is_still = self._depth == 0 and all(map(self._keeps_names, nodes(node)))
         saved = self._loops, self._known
         self._loops, self._known = {}, set()
@@ -387,7 +402,7 @@ class Judge:
             if _TAR.fullmatch(args[0].text) is None:
                 raise Refused("program", "`tar`: write `f` once, as the last letter, or `-`")
             args = [args[0]._replace(text=f"-{args[0].text}"), *args[1:]]
-        found = read(name, self._entry(name, folders), args)
+        found = read(name, self._entry(name, folders), args)._replace(args=words[1:])
         for entry in found.entries:
             asks = entry.asks and entry.shows.isdisjoint(found.options)
             if asks or not entry.fetches.isdisjoint(found.options):
@@ -408,7 +423,7 @@ class Judge:
         try:
             self._values(found, folders, before)
             for each in inner:
-                self._on_found(each, found, folders)
+                self._on_found(each, found, folders, _found_by(found, "-exec"))
         finally:
             self._depth -= 1
         if inner:
@@ -450,16 +465,24 @@ class Judge:
         for folder in folders:
             self._places.check("read", tool, folder)
 
-    def _on_found(self, words: Sequence[Argument], finding: Reading, folders: _Folders) -> None:
-        """Judge a command that gets the names that `find` prints."""
+    def _on_found(
+        self, words: Sequence[Argument], finding: Reading, folders: _Folders, names: str
+    ) -> None:
+        """Judge a command for what `find` prints; `names` is a form of it, if there is one."""
+        if [each.text for each in words] in _REMOVING and _CACHES.fullmatch(names):
+            return
         problems = len(self.problems)
         found = self._program(words, folders, None)[1]
         if len(self.problems) > problems or found is None:
             raise Refused("program", f"`{words[0].text}` may not run on what `find` finds")
         if all(kind == "look" for kind, value in found.given if value.text == FOUND):
             return
+        is_read = all(
+            kind in {"look", "read"} for kind, value in found.given if value.text == FOUND
+        )
+        kept = Kept((names,)) if is_read and _ENDING.fullmatch(names) else ALL
         for _, value in finding.operands:
-            self._path("linked", value.text, folders)
+            self._path("linked", value.text, folders, kept)
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -475,22 +498,38 @@ class Judge:
         if found.name == "xargs":
             if before is None or not _lists(before) or "-0" not in found.options:
                 raise Refused("program", "`xargs`: write `find ... -print0 | xargs -0 ...`")
-            self._on_found([*commands, Argument(FOUND)], before, folders)
+            names = _found_by(before, "-print0")
+            self._on_found([*commands, Argument(FOUND)], before, folders, names)
         elif commands or found.name == "env":
             if not commands:
                 raise Refused("secret", "`env` prints the environment")
             if commands[0].text == "cd":
                 raise Refused("program", "`cd` is started by another program")
             self._program(commands, folders, None)
+        if found.name == "cp" and re.search(
+            f"ignore|{FOUND}", "".join(v.text for _, v in found.operands)
+        ):
+            self._places.trust_nothing()
         if modules:
             self._program([Argument("python -m"), *modules], folders, None)
+        kept = _kept(found)
         for kind, value in found.given:
-            if kind not in {"command", "module"}:
+            if kind in TREES and kind not in self._handlers:
+                self._path(kind, value.text, folders, kept)
+            elif kind not in {"command", "module"}:
                 self._value(kind, value, folders)
+        if "-delete" in found.options:
+            names = _found_by(found, "-delete")
+            if _DELETED.fullmatch(names) is None:
+                raise Refused("program", "`-delete`: write `find FOLDER -name '*.pyc' -delete`")
+            for _, value in found.operands:
+                self._path("tree", value.text, folders, Kept((names,)))
         self._into(found, folders)
         if "-i" in found.options and found.operands and found.operands[0][0] == "sed":
             for _, value in found.operands[1:2]:
                 self._sed_of_bsd(value.text, folders)
+                if not found.operands[0][1].text:
+                    self._value("sed", value, folders)
         if found.name == "printf" and _COUNTING.search(found.operands[0][1].text):
             for _, value in found.operands[1:]:
                 self._value("count", value, folders)  # some shells calculate what it says
@@ -524,21 +563,19 @@ class Judge:
         elif kind in SCRIPTS:
             if _OPEN.search(text) or not SCRIPTS[kind](text):
                 raise Refused("program", f"this program for `{kind}` does not only change text")
-        elif kind != "text":
+        elif kind not in {"text", "pair"}:
             self._form(kind, text)
 
     def _form(self, kind: str, text: str) -> None:
         if _OPEN.search(text) or self._table.forms[kind].fullmatch(text) is None:
             raise Refused("program", f"`{text}` is not on the list")
 
-    def _path(self, use: str, path: str, folders: _Folders) -> None:
+    def _path(self, use: str, path: str, folders: _Folders, kept: Kept = ALL) -> None:
         if self._moved and (path != "." or use in TREES):
             why = "after a command that may change where paths lead: put it in a call of its own"
             raise Refused("outside", f"a path {why}")
-        if path.endswith("ignore") and use in {"write", "remove", "look"}:
-            self._places.trust_nothing()
         for folder in folders:
-            self._places.check(use, path, folder)
+            self._places.check(use, path, folder, kept)
 
     def _paths(self, text: str, folders: _Folders) -> None:
         if "=" in text:
@@ -588,7 +625,7 @@ class Judge:
 
     def _yq(self, text: str, folders: _Folders) -> None:
         """Judge a program for yq, which takes the name of a file or of a subcommand instead."""
-        if _OPEN.search(text) or _YQ.search(text) is not None:
+        if _OPEN.search(text) or _YQ.search(text.strip()) is not None:
             raise Refused("program", "this program for `yq` does not only change text")
         self._path("read", f"./{text}", folders)
 
@@ -604,12 +641,43 @@ class Judge:
         """Return whether commands run where the workspace's own repository is."""
         return folders == _HERE and self._places.has(".git", "")
 
+    def _context(self, text: str, folders: _Folders) -> None:
+        """Judge a directory that docker gets, which also takes hosts such as `github.com/a/b`."""
+        if re.match(r"(?!\.)[^/]*[.@]", text):
+            raise Refused("network", f"`{text}` may be on another host: write it from `./`")
+        self._tracked(text, folders)
+
+    def _method(self, text: str, _folders: _Folders) -> None:
+        if text not in {"GET", "HEAD", "OPTIONS"}:
+            self._ask(f"`{text}` is asked about")
+
     def _tracked(self, text: str, folders: _Folders) -> None:
         """Judge what git adds, with patterns of its own, or a directory that docker gets."""
         if text == "-":
             self._ask("what is only in the command is asked about")
         shown = text.translate(WILD)
         self._path("tracked", "." if re.search(r"[*?\[\\]|^:", shown) else text, folders)
+
+    def _removed(self, text: str, folders: _Folders) -> None:
+        """Judge what git removes, with patterns of its own."""
+        if _OPEN.search(text) or re.search(r"[*?\[\\]|^:|ignore", text, re.IGNORECASE):
+            self._places.trust_nothing()
+        self._path("look", text, folders)
+
+    def _repository(self, text: str, folders: _Folders) -> None:
+        """Judge a directory that becomes a repository, in which other files are ignored."""
+        self._places.trust_nothing()
+        self._path("write", text, folders)
+
+    def _settings(self, text: str, folders: _Folders) -> None:
+        """Judge git in a directory, where it prints the addresses of its settings."""
+        for folder in folders:
+            self._places.check_addresses(posixpath.join(folder, text))
+
+    def _setting(self, text: str, folders: _Folders) -> None:
+        self._form("named_setting", text)
+        if text.startswith(("remote.", "branch.")):
+            self._settings(".", folders)
 
     def _quoted(self, text: str, folders: _Folders) -> None:
         """Judge a pattern that the program itself reads."""
@@ -682,12 +750,32 @@ class Judge:
     def _any(self, text: str, folders: _Folders) -> None:
         """Judge an argument of a program that is not known: each path that it may be."""
         name = text.partition("=")[0]
-        is_short = name.startswith("-") and not name.startswith("--")
-        if is_short and re.search(r"[/~]|\.\.", name):
+        if re.search(r"[~$]|%\w+%", text) or (name[:1] == "-" and re.search(r"/|\.\.", name)):
             raise Refused("outside", f"`{text}`: write the option and its path as two words")
-        for part in (*re.split("[=:,@]", text), name[2:] if is_short else ""):
+        is_short = name.startswith("-") and not name.startswith("--")
+        for part in (*_PLACE.findall(text), name[2:] if is_short else ""):
             if part not in {"", "-"}:
                 self._path("read", part, folders)
+
+
+def _kept(found: Reading) -> Kept:
+    """Return what grep and rg keep of a directory, where it is certain."""
+    given: dict[str, list[str]] = {"glob": [], "included": [], "excluded": [], "left_out": []}
+    for kind, value in found.given:
+        given.get(kind, []).append(value.text)
+    only = [*given["glob"], *given["included"]]
+    if given["excluded"] or not all(map(_ENDING.fullmatch, only)):
+        only = []
+    return Kept(tuple(only), frozenset(given["left_out"]))
+
+
+def _found_by(finding: Reading, action: str) -> str:
+    """Return the form of all names that `find` hands to an action, or nothing."""
+    texts = [each.text for each in finding.args]
+    before = texts[: texts.index(action)]
+    names = [text for option, text in itertools.pairwise(before) if option == "-name"]
+    used = {*finding.options, *(value.text for _, value in finding.operands)}
+    return names[0] if names and _CHOOSING.isdisjoint(used) else ""
 
 
 def _lists(found: Reading) -> bool:
@@ -721,6 +809,26 @@ def _cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]
     if inner is not None or not all(Argument(FOUND) in each[1:] for each in commands):
         raise Refused("program", "`find -exec` needs a command with `{}`, and its end")
     return kept, commands
+
+
+def _check_typed(text: str) -> None:
+    """Refuse what is a key or history to a terminal, also in here-documents, or gets out of step.
+
+    A program that is started before may read the first of several lines that belong together.
+    """
+    if "\t" in text or _HISTORY.search(text):
+        raise Refused("unread", "a TAB, or a `!` without a blank behind it, in text for a terminal")
+    whole = parse(text)
+    if len(whole.parts) > 1 and any(map(_has_lines, nodes(whole))):
+        raise Refused(
+            "unread", "text for a terminal with lines that belong together: use two calls"
+        )
+
+
+def _has_lines(node: Node) -> bool:
+    return any(each.operator == "<<" for each in node.redirects) or any(
+        "\n" in part.text for word in _words(node) for part in word
+    )
 
 
 def _literal(word: Word) -> str:

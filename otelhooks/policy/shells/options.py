@@ -49,6 +49,7 @@ class Reading(NamedTuple):
         options: Its options.
         operands: Kind and text of each operand.
         given: The same, and those of the values of options.
+        args: All of them, as they are.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Reading(NamedTuple):
     options: set[str]
     operands: list[tuple[str, Argument]]
     given: list[tuple[str, Argument]]
+    args: Sequence[Argument] = ()
 
 
 def read(name: str, entry: Entry, args: Sequence[Argument]) -> Reading:
@@ -191,6 +193,10 @@ class _Reader:
             if value.kind == "text" and self.operands and is_getopt:
                 # Where options end at the first operand, as in BSD, this is one more operand.
                 self.given.append(("any", self.args[self.at]))
+            self.at += 1
+        if value.kind == "pair":
+            if any(each.many for each in self.args[self.at : self.at + 1]):
+                raise self._refuse("a value that may be several words")
             self.at += 1
         if value.kind == "module":
             self.given += [("module", each) for each in self.args[self.at :]]

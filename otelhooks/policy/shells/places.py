@@ -7,15 +7,17 @@ import functools
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from otelhooks.policy.paths import Folder, real_path
 from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN
 from otelhooks.policy.shells.reader import Refused
 
-__all__ = ["MOST_FILES", "TREES", "WILD", "Places", "is_secret"]
+__all__ = ["ALL", "MOST_FILES", "TREES", "WILD", "Kept", "Places", "is_secret"]
 
 MOST_FILES = 20_000
+_MOST_PATTERNS = 200
 _OTHERS = frozenset(".git .venv venv node_modules".split())
 """Directories of git and of packages, which are left out where a directory is searched for keys: no
 command writes there, so that nothing else gets such a name."""
@@ -25,10 +27,12 @@ _CHANGING = frozenset((*_RG_IGNORE, ".gitignore", ".git"))
 """Names in a directory with which git and rg may read what they leave out otherwise."""
 
 _SECRET = re.compile(
-    r"\.env(\.(?!example$|sample$|template$|dist$).*)?|.*\.env|id_(rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*"
-    r"|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)|\.(netrc|pgpass|git-credentials|npmrc|pypirc"
-    r"|htpasswd|ssh|aws|gnupg|kube|docker|azure|gcloud|password-store|envrc|git)|\.?credentials(\..*)?"
-    r"|secrets?(\.(ya?ml|json|toml|env|ini|txt))?|\.?\w*_history|\.history|shadow",
+    r"\.env([._~-](?!(example|sample|template|dist)$).*)?|.*\.env|id_(rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*"
+    r"|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|ovpn|kubeconfig|tfstate|tfvars(\.json)?)"
+    r"|\.(netrc|pgpass|my\.cnf|mylogin\.cnf|vault-token|git-credentials|npmrc|pypirc|terraformrc|s3cfg|boto"
+    r"|htpasswd|ssh|aws|gnupg|kube|docker|dockercfg|dockerconfigjson|azure|gcloud|password-store|envrc|git)"
+    r"|_netrc|kubeconfig|\.?credentials(\..*)?|secrets?(\.(ya?ml|json|toml|env|ini|txt))?"
+    r"|\.?\w*_history|\.(z?history|histfile|lesshst|viminfo)|shadow",
     re.IGNORECASE,
 )
 _GIT_PROGRAMS = re.compile(
@@ -40,7 +44,10 @@ _SOURCE = re.compile(
     re.IGNORECASE,
 )
 """What linters and formatters open: some look for programs among files without an ending too."""
-
+_KEPT = re.compile(r"(?:[~#]|\.(?:bak|backup|old|orig|save|sw[a-z]))+$", re.IGNORECASE)
+"""What editors and people put behind the name of a file to keep another version of it."""
+_PASSWORD = re.compile(r"://[^/@\s]+:[^/@\s]*@|(?<!ssh)://[^/@\s]+@|extraheader", re.IGNORECASE)
+_USER_SETTINGS = ("~/.gitconfig", "~/.config/git/config")
 _PLAIN_NAME = re.compile(r"[\w.][\w.,+ -]*")
 WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
 
@@ -84,9 +91,55 @@ TREES = {
 """Kinds of paths that are read with all that is in them."""
 
 
+def _text(file: Path) -> str:
+    """Return what a file begins with, or nothing."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            return opened.read(MOST_FILES)
+    except OSError:
+        return ""
+
+
+class _Names(NamedTuple):
+    """The names of some lines of `.gitignore`."""
+
+    plain: frozenset[str]
+    patterns: re.Pattern[str]
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> _Names:
+        names = [line for line in lines if line and re.search(r"^#|[/\\\[]", line) is None]
+        forms = [fnmatch.translate(name) for name in names if "*" in name or "?" in name]
+        return cls(frozenset(names), re.compile("|".join(forms[:_MOST_PATTERNS]) or "(?!)"))
+
+    def has(self, name: str) -> bool:
+        """Return whether a name is among them."""
+        return name in self.plain or self.patterns.match(name) is not None
+
+
+class Kept(NamedTuple):
+    """What a program keeps of a directory.
+
+    Attributes:
+        only: It reads files of these names only, each with ``*`` at its beginning or without; none
+            for all files.
+        without: It does not enter directories of these names.
+    """
+
+    only: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+
+    def has(self, name: str) -> bool:
+        """Return whether it reads a file of this name."""
+        return not self.only or any(fnmatch.fnmatchcase(name, form) for form in self.only)
+
+
+ALL = Kept()
+
+
 def is_secret(name: str) -> bool:
     """Return whether a file or directory of this name may hold keys, passwords or a history."""
-    return _SECRET.fullmatch(name) is not None
+    return _SECRET.fullmatch(_KEPT.sub("", name).removeprefix("#")) is not None
 
 
 class Places:
@@ -102,10 +155,30 @@ class Places:
         self._workspaces = workspaces
         self._left = MOST_FILES
         self._trusts = True
+        self._left_out = ""
 
     def trust_nothing(self) -> None:
-        """Take no more files for ignored, since what is ignored may change."""
+        """Take no files for ignored, since what is ignored may change, maybe at the same time.
+
+        Raises:
+            Refused: One was taken for ignored before.
+        """
         self._trusts = False
+        if self._left_out:
+            raise Refused("secret", f"`{self._left_out}` may be ignored no more: use two calls")
+
+    def check_addresses(self, folder: str) -> None:
+        """Refuse to print addresses if git's settings have a password in one."""
+        here = Path(os.path.realpath(os.path.join(self.start, folder)))
+        settings = [Path("/etc/gitconfig"), *(Path(each).expanduser() for each in _USER_SETTINGS)]
+        for each in (here, *here.parents):
+            settings.append(each / ".git" / "config")
+            link = _text(each / ".git")
+            if link:  # a file, in a worktree or submodule
+                git = each / link.removeprefix("gitdir:").strip()
+                settings += [git / "config", git.parent.parent / "config"]
+        if any(_PASSWORD.search(_text(each)) for each in settings):
+            raise Refused("secret", "git's settings have a password in an address")
 
     def has(self, name: str, folder: str) -> bool:
         """Return whether a directory, relative to the start, has something of this name."""
@@ -137,7 +210,7 @@ class Places:
         self._left -= len(names)
         return self._left >= 0 and all(map(_PLAIN_NAME.fullmatch, names))
 
-    def check(self, use: str, path: str, folder: str) -> None:
+    def check(self, use: str, path: str, folder: str, kept: Kept = ALL) -> None:
         """Refuse a path that may not be used.
 
         Args:
@@ -145,6 +218,7 @@ class Places:
                 `TREES`.
             path: The path, with marks of `otelhooks.policy.shells.options`.
             folder: Where the command runs, relative to the start, with marks.
+            kept: What it keeps of a directory that is read.
 
         Raises:
             Refused: It may not.
@@ -164,14 +238,14 @@ class Places:
             raise Refused("outside", f"`{shown}` may be read as another path")
         if ":" in (path if use == "write" else path.split("/")[0]):
             raise Refused("network", f"`{shown}` may be on another host: write it from `./`")
-        self._look(0)
         whole = os.path.join(folder, path)
+        self._look(whole.count("/"))
         begin, *matches = self._matches(whole, shown)
         is_all = use == "remove" and not whole.split("/")[-1].strip("".join(GLOBS.values()))
         is_plain = not self._is_wild(whole) or use == "look" or is_all
-        self._place(use if is_plain else "read", begin, shown)
+        self._place(use if is_plain else "read", begin, shown, kept)
         for place in matches:
-            self._place(use, place, shown)
+            self._place(use, place, shown, kept)
 
     def _matches(self, path: str, shown: str) -> Iterator[str]:
         """Yield the fixed beginning of a path and, if it is a pattern, what it matches now."""
@@ -229,7 +303,7 @@ class Places:
                 return os.path.relpath(real, each.path)
         raise Refused("outside", f"`{shown}` leads out of the workspace")
 
-    def _place(self, use: str, place: str, shown: str) -> None:
+    def _place(self, use: str, place: str, shown: str, kept: Kept = ALL) -> None:
         inside = self._inside(place, shown)
         parts = inside.split(os.sep)
         named = [each for each in os.path.normpath(shown).split("/") if each]
@@ -239,34 +313,43 @@ class Places:
             return
         if any(each.casefold() == ".git" for each in (*parts, *named)):
             raise Refused("secret" if use == "read" else "outside", "`.git` belongs to git")
+        if use in {"write", "remove"} and "ignore" in f"{parts[-1]} {named[-1:]}".casefold():
+            self.trust_nothing()
         if any(map(is_secret, (*parts, *named))):
             raise Refused("secret", f"`{shown}` may hold secrets")
         if use == "write" and not _OTHERS.isdisjoint(parts + named):
             raise Refused("outside", f"`{shown}` is a directory of packages")
         if use in TREES:
-            self._tree(TREES[use], place)
+            self._tree(TREES[use], place, kept)
 
-    def _tree(self, how: _Tree, top: str) -> None:
+    def _tree(self, how: _Tree, top: str, kept: Kept) -> None:
         """Refuse a directory that has secrets in it, or links that lead out."""
         if how.moves and os.path.islink(top):
             self._moved(top, 0)
             return
         top, start = os.path.realpath(top), os.path.realpath(self.start)
         trusted = not how.ignored and self._trusted(top, start)
-        top_ignored, below_ignored = (self._ignored(each) for each in (True, False))
         due, seen = [top], {top}
         while due:
             folder = due.pop()
             names = self._names(folder)
             trusted = trusted and (folder == start or _CHANGING.isdisjoint(names))
-            ignored = (top_ignored if folder == start else below_ignored) if trusted else []
+            ignored = self._ignored[folder == start] if trusted else None
             for name in names:
                 path = os.path.join(folder, name)
-                if name in _OTHERS or (trusted and not how.hidden and name.startswith(".")):
+                if name in kept.without and os.path.isdir(path):
                     continue
-                if any(fnmatch.fnmatchcase(name, form) for form in ignored):
+                if name == ".git" and how.secrets and how.ignored and kept.has("config"):
+                    if _PASSWORD.search(_text(Path(path, "config"))):
+                        raise Refused("secret", "`.git/config` has a password in an address")
+                if name in _OTHERS:
                     continue
-                if how.secrets and is_secret(name):
+                is_hidden = trusted and not how.hidden and name.startswith(".")
+                if is_hidden or (ignored is not None and ignored.has(name)):
+                    if is_secret(name) or os.path.isdir(path):
+                        self._left_out = name
+                    continue
+                if how.secrets and is_secret(name) and (kept.has(name) or os.path.isdir(path)):
                     raise Refused("secret", f"`{name}` in this directory may hold secrets")
                 is_link, is_folder = os.path.islink(path), os.path.isdir(path)
                 if is_link and how.moves:
@@ -286,7 +369,7 @@ class Places:
 
     def _trusted(self, folder: str, start: str) -> bool:
         """Return whether only `.gitignore` of the start says what of a directory is ignored."""
-        if not self._trusts or any(line.startswith("!") for line in self._lines()):
+        if not self._trusts or self._has_exceptions:
             return False
         if not Folder.of(start).contains(folder):
             return False
@@ -296,18 +379,27 @@ class Places:
             folder = os.path.dirname(folder)
         return _RG_IGNORE.isdisjoint(self._names(start))
 
+    @functools.cached_property
     def _lines(self) -> list[str]:
-        """Return the lines of `.gitignore`."""
+        """Lines of `.gitignore` as git reads them; ``!`` if it is a link, too long or no text."""
         path = os.path.join(self.start, ".gitignore")
         try:
             with open(path, encoding="utf-8", newline="\n") as file:
-                return [line.rstrip() for line in file.readlines(MOST_FILES)]
+                text = file.read(MOST_FILES)
+        except FileNotFoundError:
+            return []
         except (OSError, ValueError):
-            return []
+            return ["!"]
+        if len(text) == MOST_FILES or os.path.islink(path):
+            return ["!"]
+        return [line.removesuffix("\r").rstrip(" ") for line in text.split("\n")]
 
-    def _ignored(self, is_top: bool) -> list[str]:
-        """Return the names in a directory that git ignores, whatever they are."""
-        if not self.has(".git", ""):
-            return []
-        lines = [line[1:] if is_top and line[:1] == "/" else line for line in self._lines()]
-        return [line for line in lines if line and re.search(r"^#|[/\\\[]", line) is None]
+    @functools.cached_property
+    def _has_exceptions(self) -> bool:
+        return any(line.startswith("!") for line in self._lines)
+
+    @functools.cached_property
+    def _ignored(self) -> tuple[_Names, _Names]:
+        """The names that git ignores, whatever they are: below the start, and in it."""
+        lines = self._lines if self.has(".git", "") else []
+        return _Names.of(lines), _Names.of([line.removeprefix("/") for line in lines])

@@ -44,6 +44,8 @@ _UNSUPPORTED = frozenset("function select coproc repeat foreach end".split())
 _REDIRECT = re.compile(r"([0-9]?)(<<-?|>>|>&|<&|<|>)(?![<>&|(])")
 _DELIMITER = re.compile(r"'(\w+)'|\"(\w+)\"|(\w+)(?=[\s;|&)]|$)", re.ASCII)
 _END = frozenset(" \t\n;|&)")
+_COMMENT = re.compile(r"#[\w .,:/@%+=*?#-]*")
+_AFTER_BANG = frozenset(("", " ", "\n", "="))
 _AFTER_DOLLAR = frozenset(("", " ", "\t", "\n"))
 
 
@@ -107,6 +109,7 @@ class Block(NamedTuple):
         redirects: Redirections of all of them.
         name: Variable of a ``for``.
         words: Its values, or the word of a ``case``.
+        notes: What speaks against the text as a whole, which could be read.
     """
 
     kind: str
@@ -114,6 +117,7 @@ class Block(NamedTuple):
     redirects: tuple[Redirect, ...] = ()
     name: str = ""
     words: tuple[Word, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 Node: TypeAlias = Simple | Block
@@ -156,12 +160,18 @@ class _Reader:
         self.depth = depth
         self.inner = inner
         self._due: list[tuple[str, bool, bool, list[Part]]] = []
+        self._tabs = 0
+        self._notes: list[str] = []
 
     def whole(self) -> Block:
+        if self.text.startswith("^") or "\n^" in self.text:
+            self._notes.append("a line starts with `^`: put a blank in front of it")
         found = self._list(())
+        if self._tabs < self.text.count("\t"):
+            self._notes.append("a TAB, which completes names in a terminal: write blanks")
         if self.at < len(self.text):
             _unread("a `)` without its `(`")
-        return found
+        return found._replace(notes=tuple(self._notes))
 
     # -- lists ----------------------------------------------------------------------------------
 
@@ -212,7 +222,7 @@ class _Reader:
                 break
             operators.add(operator)
             self.at += 2
-            self._blanks(lines=True)
+            self._blanks(lines=True, joins=True)
             parts.append(self._pipe())
         if not operators:
             return parts[0]
@@ -233,7 +243,7 @@ class _Reader:
             self.at += 1
             if self._peek() == "&":
                 _unread("`|&`: write `2>&1 |`")
-            self._blanks(lines=True)
+            self._blanks(lines=True, joins=True)
             parts.append(self._command())
         found = parts[0] if len(parts) == 1 else Block("pipe", tuple(parts))
         return Block("list", (found,)) if negated else found
@@ -304,7 +314,7 @@ class _Reader:
                 _unread("`for` needs words")
             words.append(self._word())
         self.at += self._peek() == ";"
-        self._blanks(lines=True)
+        self._blanks(lines=True, joins=True)
         if self._reserved() != "do":
             _unread("`for` needs `do`")
         body = self._compound("for", ("done",))
@@ -324,7 +334,7 @@ class _Reader:
         self.at += 2
         parts: list[Node] = []
         while True:
-            self._blanks(lines=True)
+            self._blanks(lines=True, joins=True)
             if parts and self._reserved() == "esac":
                 self.at += 4
                 return Block("case", tuple(parts), self._redirects(), words=(word,))
@@ -412,8 +422,11 @@ class _Reader:
             _unread(f"a `{character}` is missing")
         self.at += 1
 
-    def _blanks(self, *, lines: bool = False) -> None:
-        """Skip blanks and joined lines; with `lines` also ends of lines and comments."""
+    def _blanks(self, *, lines: bool = False, joins: bool = False) -> None:
+        """Skip blanks and joined lines; with `lines` also ends of lines and comments.
+
+        With `joins` no command is possible here, and so no comment.
+        """
         while True:
             here = self._peek()
             if here in {" ", "\t"}:
@@ -424,16 +437,29 @@ class _Reader:
                 self.at += 2
                 if self._peek() in {"#", "\\"}:
                     _unread("a joined line starts with `#` or `\\`")
-            elif here == "#" and (not self.at or self.text[self.at - 1] in " \t\n;"):
+            elif here == "#" and (not self.at or self.text[self.at - 1] in " \n;"):
                 if self.inner:
                     _unread("a comment in a substitution: put it on a line before the command")
-                end = self.text.find("\n", self.at)
-                self.at = len(self.text) if end < 0 else end
+                self._comment(joins=joins)
             elif here == "\n" and lines:
                 self.at += 1
                 self._bodies()
             else:
                 return
+
+    def _comment(self, *, joins: bool) -> None:
+        """Skip a comment; note one that would do harm as a command `#`, as in a terminal of zsh."""
+        start = self.at
+        while start and self.text[start - 1] == " ":
+            start -= 1
+        before = self.text[max(start - 2, 0) : start]
+        if joins or (before and (before[-1] not in "\n;" or before[0] == "\\")):
+            self._notes.append("a comment in a command: put it on a line before the command")
+        end = self.text.find("\n", self.at)
+        end = len(self.text) if end < 0 else end
+        if _COMMENT.fullmatch(self.text, self.at, end) is None:
+            self._notes.append("a comment has other signs than letters, digits and `.,:/@%+=*?-`")
+        self.at = end
 
     def _announce(self, *, strips: bool) -> Word:
         """Note a here-document whose content starts on the next line."""
@@ -453,6 +479,7 @@ class _Reader:
         due, self._due = self._due, []
         for name, is_literal, strips, content in due:
             lines: list[str] = []
+            start = self.at
             while True:
                 if self.at >= len(self.text):
                     _unread("a here-document has no end")
@@ -466,6 +493,7 @@ class _Reader:
                 if line.startswith(name):
                     _unread("a line of a here-document starts with the word that ends it")
                 lines.append(line)
+            self._tabs += self.text.count("\t", start, self.at)
             if not is_literal:
                 content += _Reader("\n".join(lines), self.depth, self.inner + 1).expanding("")
 
@@ -521,7 +549,7 @@ class _Reader:
             raise Refused("outside", "`~` leads out of the workspace")
         if (
             here in {"#", "=", ":", "~"}
-            or (here == "!" and (alone or following == "="))
+            or (here == "!" and following in _AFTER_BANG)
             or (here == "[" and alone and self.at == start)
         ):
             self.at += 1
@@ -557,7 +585,7 @@ class _Reader:
                 is_escape = following in {"$", "`", "\\"} or following == end
                 parts.append(Part("text", following if is_escape else here + following))
                 self.at += 2
-            elif here == '"' or (here == "!" and (not end or following in {" ", "\n", "=", end})):
+            elif here == '"' or (here == "!" and (not end or following in _AFTER_BANG)):
                 parts.append(Part("text", here))
                 self.at += 1
             else:

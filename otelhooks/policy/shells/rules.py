@@ -27,6 +27,7 @@ from otelhooks.policy.rules import Policy
 from otelhooks.policy.shells.judge import Judge
 from otelhooks.policy.shells.options import FOUND, PIPE, UNKNOWN
 from otelhooks.policy.shells.places import WILD, Places
+from otelhooks.policy.shells.reader import Refused
 
 __all__ = ["SHELL_ONLY_POLICY_NAME", "Found", "Runs", "found_in", "shell_only"]
 
@@ -61,6 +62,8 @@ _HARMLESS = re.compile(
     r"|waitmsbeforeasync|waitforcompletion|requires?(?:user)?approval|safetoautorun|(?:security)?risk"
 )
 """Names of arguments that do not change what a command does."""
+_TYPED = re.compile("term|stdin|input|keys|chars|tmux|pty|console|interactive")
+"""In names of tools and arguments: the text is typed, or may be."""
 _KEPT_S = 1.0
 _SHOWN = WILD | dict.fromkeys(map(ord, (UNKNOWN, PIPE, FOUND)), "...")
 """How a sentence shows the marks of what is not known."""
@@ -137,7 +140,8 @@ class _Last:
         for whose, seen, when, found in self._kept:
             if whose() is call and seen == key and now - when < _KEPT_S:
                 return found
-        found = found_in(call.args, here, workspaces, programs)
+        is_typed = any(map(_TYPED.search, map(str.casefold, (call.name, *call.args))))
+        found = found_in(call.args, here, workspaces, programs, is_typed=is_typed)
         self._kept = [(weakref.ref(call), key, now, found)]
         return found
 
@@ -185,6 +189,8 @@ def found_in(
     here: str,
     workspaces: Sequence[Folder],
     programs: frozenset[str] = frozenset(),
+    *,
+    is_typed: bool = False,
 ) -> list[tuple[str, str]]:
     """Return each problem of a call's commands: its kind and a sentence.
 
@@ -193,15 +199,20 @@ def found_in(
         here: Where the tool works.
         workspaces: Where paths may lead.
         programs: More programs that may run.
+        is_typed: Whether they are typed into a terminal.
     """
     try:
-        return list(dict.fromkeys(_found(args, here, workspaces, programs)))
+        return list(dict.fromkeys(_found(args, here, workspaces, programs, is_typed)))
     except Exception as error:
         return [("unread", f"the command could not be judged: {type(error).__name__}")]
 
 
 def _found(
-    args: Mapping[str, Any], here: str, workspaces: Sequence[Folder], programs: frozenset[str]
+    args: Mapping[str, Any],
+    here: str,
+    workspaces: Sequence[Folder],
+    programs: frozenset[str],
+    is_typed: bool,
 ) -> Iterator[tuple[str, str]]:
     knows = any(named.is_command(name) for name in args)
     for name, value in args.items():
@@ -209,12 +220,17 @@ def _found(
         if is_given and not _is_shell(value) and (name.casefold() in _BESIDE or knows):
             if name.casefold() in _BESIDE or not _is_harmless(name, value):
                 yield "program", f"the argument `{name}` may change what the command does"
-    commands = list(_commands(args))
-    for start in (here, *(os.path.join(here, each) for each in _folders(args))):
+    commands, folders = list(_commands(args)), _folders(args)
+    for folder in folders:
+        try:
+            Places(here, workspaces).check("look", folder.strip(), "")
+        except Refused as error:
+            yield error.kind, str(error)
+    for folder in ("", *folders):
         for command in commands:
-            judge = Judge(Places(start, workspaces), programs)
+            judge = Judge(Places(os.path.join(here, folder), workspaces), programs)
             if isinstance(command, str):
-                judge.text(command)
+                judge.text(command, is_typed=is_typed)
             else:
                 judge.words(command)
             yield from judge.problems

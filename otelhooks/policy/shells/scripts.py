@@ -41,7 +41,7 @@ _JQ = re.compile(
 
 
 def _is_sed(text: str) -> bool:
-    return _SED.fullmatch(text) is not None
+    return not text or _SED.fullmatch(text) is not None  # nothing, or BSD's `sed -i ''`
 
 
 def _is_awk(text: str) -> bool:
