@@ -21,7 +21,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.plain_text import LOGGED, counted, one_line, sanitize
 
 if TYPE_CHECKING:
-    from otelhooks.policy.pins import Approved
+    from otelhooks.policy.mcp.pins import Approved
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -157,7 +157,7 @@ class _Change(NamedTuple):
 
     def show(self) -> None:
         """Print it, as lines of the file that were taken out or added."""
-        from otelhooks.policy.pins import as_text, entry_of
+        from otelhooks.policy.mcp.pins import as_text, entry_of
 
         click.echo(f"{ascii(self.name)[1:-1]}: {self.kind}")
         old, new = (
@@ -191,7 +191,7 @@ def _path(pins: str) -> Path:
 
 
 def _read(path: Path) -> Approved:
-    from otelhooks.policy.pins import read
+    from otelhooks.policy.mcp.pins import read
 
     return read(path)
 
@@ -215,7 +215,7 @@ def _now(servers: str | None) -> Approved:
 
 def _write(path: Path, approved: Approved) -> None:
     """Ask the person at the terminal, and write the file in one step."""
-    from otelhooks.policy.pins import text_of
+    from otelhooks.policy.mcp.pins import text_of
 
     confirm(f"write {path}", "approving tools", "not written")
     new = path.with_name(f".{path.name}.new")  # never read half written

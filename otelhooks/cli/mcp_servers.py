@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import LOGGED, one_line
-from otelhooks.policy.definitions import fields_of
+from otelhooks.policy.mcp.definitions import fields_of
 
 if TYPE_CHECKING:
-    from otelhooks.policy.pins import Approved
+    from otelhooks.policy.mcp.pins import Approved
 
 __all__ = ["definitions"]
 

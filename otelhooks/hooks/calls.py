@@ -104,7 +104,7 @@ class Call:
         owner: The object whose method is the seat, if that is needed to tell seats of one name
             apart.
         listing: What the MCP client that makes the call knows of the tool's definition, see
-            `otelhooks.policy.definitions.Listing`; None at any other seat.
+            `otelhooks.policy.mcp.definitions.Listing`; None at any other seat.
     """
 
     owner: Any = None

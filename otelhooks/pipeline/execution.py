@@ -444,7 +444,7 @@ class Execution(Traced):
             return frozenset()  # it says what a rule says
         if self.status == "paused" or not self.rt.traces(around(self.context)[1]):
             return None
-        from otelhooks.policy.origins import outcome  # which few programs need
+        from otelhooks.policy.values.origins import outcome  # which few programs need
 
         if type(raw) is Raised:
             return None if escapes(raw.error) else outcome(None, raw.error)

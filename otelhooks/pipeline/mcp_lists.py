@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.plain_text import LOGGED, one_line
-from otelhooks.policy import definitions
-from otelhooks.policy.definitions import Definition, Listed
+from otelhooks.policy.mcp import definitions
+from otelhooks.policy.mcp.definitions import Definition, Listed
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.events import WARN
 from otelhooks.telemetry.quiet import fails_open

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from otelhooks.audit.ticket import Ticket
     from otelhooks.pipeline.answers import Answers
     from otelhooks.policy.candidate import Candidate
-    from otelhooks.policy.pins import Pins
+    from otelhooks.policy.mcp.pins import Pins
     from otelhooks.policy.prices import Prices
     from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry.content import Content

@@ -216,7 +216,7 @@ def deny(
     ``when_annotations``, such as ``{"readOnlyHint": False}``, restricts the rule to tools of MCP
     servers that are annotated like this, or whose annotations are not known. With
     ``unless_user_said``, names of arguments, the rule does not apply if the user said every value
-    of them, at any depth; see `otelhooks.policy.spoken`. ``when_argument_from``, such as
+    of them, at any depth; see `otelhooks.policy.values.spoken`. ``when_argument_from``, such as
     ``{"url": "untrusted"}``, restricts it to calls where a value of one of these arguments came
     from a tool's result with the label; see `otelhooks.policy.origins`. A ``when`` that raises
     denies. ``reason`` is what the model reads instead of ``Denied by policy 'LABEL'.``

@@ -24,9 +24,8 @@ from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
 from otelhooks.policy import fingerprints
-from otelhooks.policy.definitions import may_be
 from otelhooks.policy.index import Index, Match, ServerList
-from otelhooks.policy.origins import came_from
+from otelhooks.policy.mcp.definitions import may_be
 from otelhooks.policy.predicates import check_numbers
 from otelhooks.policy.rules import (
     Decision,
@@ -39,7 +38,8 @@ from otelhooks.policy.rules import (
     rule_ids,
 )
 from otelhooks.policy.selectors import EXACT
-from otelhooks.policy.spoken import all_said
+from otelhooks.policy.values.origins import came_from
+from otelhooks.policy.values.spoken import all_said
 
 if TYPE_CHECKING:
     from otelhooks.records.users import User

@@ -2,7 +2,7 @@
 
 A path leads wherever a tool may understand it to lead: as it is, without blanks and quotes around
 it, with expanded variables, with decoded percent signs, with backslashes as separators.
-`otelhooks.policy.named` finds the paths in a call.
+`otelhooks.policy.commands.named` finds the paths in a call.
 """
 
 from __future__ import annotations

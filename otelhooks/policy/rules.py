@@ -17,7 +17,7 @@ from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY
 from otelhooks.policy import fingerprints, predicates
 from otelhooks.policy.asking import BoundHandler, bind_handler
-from otelhooks.policy.definitions import HINTS
+from otelhooks.policy.mcp.definitions import HINTS
 from otelhooks.policy.selectors import Selector, glob_matcher
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ class Policy:
         when_annotations: The tool's MCP server must have annotated it like this; not for a rule
             that allows. None for any tool.
         unless_user_said: Arguments; the rule does not apply if the user said every value of them,
-            see `otelhooks.policy.spoken`. None for none; not for rules that allow.
+            see `otelhooks.policy.values.spoken`. None for none; not for rules that allow.
         when_user: What the user must be, as pairs of ``id``, ``role`` or ``tenant`` and the values
             that fit; None for anyone.
         when_argument_from: Pairs of an argument and labels: a value of one of the arguments must
-            have come from a result with one of its labels, see `otelhooks.policy.origins`. None
-            for any; not for rules that allow.
+            have come from a result with one of its labels, see `otelhooks.policy.values.origins`.
+            None for any; not for rules that allow.
         place: Where it is written, as ``file:line:column``; empty for code.
 
     Raises:

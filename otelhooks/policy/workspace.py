@@ -19,7 +19,7 @@ from typing import Any
 from otelhooks import types
 from otelhooks.errors import ConfigError
 from otelhooks.policy.builders import deny
-from otelhooks.policy.named import PATH_ARGUMENTS, Role, walk
+from otelhooks.policy.commands.named import PATH_ARGUMENTS, Role, walk
 from otelhooks.policy.paths import Folder, places, real_path
 from otelhooks.policy.rules import Policy
 

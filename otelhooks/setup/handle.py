@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from otelhooks.patching.patches import Coverage
     from otelhooks.policy.candidate import Candidate
     from otelhooks.policy.files.reload import Watch
-    from otelhooks.policy.pins import Approved, Pins
+    from otelhooks.policy.mcp.pins import Approved, Pins
     from otelhooks.telemetry.providers import Providers
 
 __all__ = [
@@ -352,7 +352,7 @@ class Handle:
         place = self._config.mcp_pins
         if place is None or self._pins is None:
             return None
-        from otelhooks.policy.pins import Pins
+        from otelhooks.policy.mcp.pins import Pins
 
         return Pins(self._pins, monitor=semconv.MODE_MONITOR in {place.mode, self._rules.mode})
 
@@ -449,7 +449,7 @@ def load_pins(config: Config) -> Approved | None:
             "hint: write it with `otelhooks mcp pin`",
             place.path,
         )
-    from otelhooks.policy import pins
+    from otelhooks.policy.mcp import pins
 
     return pins.read(place.path)
 

@@ -22,8 +22,9 @@ from otelhooks.pipeline import standalone
 from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.plain_text import counted
-from otelhooks.policy import definitions, stops
+from otelhooks.policy import stops
 from otelhooks.policy.asking import bind_handler
+from otelhooks.policy.mcp import definitions
 from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
 from otelhooks.setup import catalogue, first_verdict, guarded, stop_places, unasked, users

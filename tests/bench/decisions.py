@@ -17,7 +17,7 @@ from otelhooks.hooks.said import Message, Said, Speaker
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.files.rules import read_rules
 from otelhooks.policy.files.source import Source
-from otelhooks.policy.origins import outcome
+from otelhooks.policy.values.origins import outcome
 from tests.bench.measure import Row, scaled
 
 DECISIONS = 5_000

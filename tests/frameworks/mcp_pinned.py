@@ -17,8 +17,8 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp.client import streamable_http
 
 from otelhooks import types
-from otelhooks.policy import pins
-from otelhooks.policy.definitions import fields_of
+from otelhooks.policy.mcp import pins
+from otelhooks.policy.mcp.definitions import fields_of
 from tests.ports import free_ports
 
 SCRIPT = str(pathlib.Path(__file__).with_name("mcp_changing.py"))

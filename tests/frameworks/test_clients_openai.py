@@ -18,7 +18,7 @@ from openai import _models
 
 import otelhooks
 from otelhooks import errors, hooks, policy, types
-from otelhooks.frameworks.kit import clients
+from otelhooks.frameworks.kit.clients import calls as clients
 from otelhooks.hooks.drive import Raised
 from tests.frameworks import model_double
 from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps

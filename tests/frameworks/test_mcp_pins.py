@@ -19,7 +19,7 @@ import otelhooks
 from otelhooks import policy, types
 from otelhooks.cli.mcp_servers import definitions
 from otelhooks.errors import ConfigError
-from otelhooks.policy.definitions import fields_of
+from otelhooks.policy.mcp.definitions import fields_of
 from otelhooks.telemetry import semconv
 from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixture
 from tests.frameworks.mcp_pinned import (  # noqa: F401  # fixtures are among them

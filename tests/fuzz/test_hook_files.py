@@ -21,7 +21,7 @@ from otelhooks.policy.files.events import EVENTS
 from otelhooks.policy.files.hook_script import HookFailed, HookScript
 from otelhooks.policy.files.script_functions import PURE, functions
 from otelhooks.policy.files.source import Source
-from otelhooks.policy.starlark import ScriptError, compile_expression
+from otelhooks.policy.scripting.starlark import ScriptError, compile_expression
 
 SETTINGS = settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "100")),

@@ -26,7 +26,7 @@ from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.answers import Answers, Asked
-from otelhooks.policy.counters import Counter, MemoryStorage
+from otelhooks.policy.limits.counters import Counter, MemoryStorage
 from otelhooks.store.labels import LabelBook
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.metrics import Instruments

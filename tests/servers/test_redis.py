@@ -15,7 +15,7 @@ import pytest
 import otelhooks
 from otelhooks import policy, types
 from otelhooks.errors import Denied
-from otelhooks.policy.counters import Counter
+from otelhooks.policy.limits.counters import Counter
 from otelhooks.telemetry import semconv
 from tests.servers.redis_server import NEEDS_REDIS, Server
 

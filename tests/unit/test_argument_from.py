@@ -22,10 +22,10 @@ from otelhooks.pipeline import runtime
 from otelhooks.pipeline.answers import AnswerSeat, returned
 from otelhooks.pipeline.drivers import drive
 from otelhooks.pipeline.tool_call import tool as run_tool
-from otelhooks.policy import origins
 from otelhooks.policy.candidate import Known
-from otelhooks.policy.origins import came_from, outcome
 from otelhooks.policy.rules import content, identity
+from otelhooks.policy.values import origins
+from otelhooks.policy.values.origins import came_from, outcome
 
 IBAN = "DE89370400440532013000"
 SELECTED = (("to", ("untrusted",)),)

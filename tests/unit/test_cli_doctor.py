@@ -16,7 +16,7 @@ from otelhooks import __version__, policy
 from otelhooks.cli import cli
 from otelhooks.patching.builtin import BuiltIn
 from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
-from otelhooks.policy import pins
+from otelhooks.policy.mcp import pins
 from otelhooks.setup import catalogue, guarded
 from otelhooks.types import McpStdioServer
 

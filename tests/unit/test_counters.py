@@ -10,8 +10,8 @@ import pytest
 from limits.storage import Storage
 
 from otelhooks.errors import ConfigError
-from otelhooks.policy import counters
-from otelhooks.policy.counters import Counter, MemoryStorage
+from otelhooks.policy.limits import counters
+from otelhooks.policy.limits.counters import Counter, MemoryStorage
 
 
 class Time:

@@ -10,7 +10,7 @@ import pytest
 
 from otelhooks import hooks
 from otelhooks.policy.files.payloads import is_delegated, is_own_turn, put_back
-from otelhooks.policy.plain_values import plain
+from otelhooks.policy.scripting.plain_values import plain
 
 
 class Model(pydantic.BaseModel):

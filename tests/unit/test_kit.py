@@ -14,7 +14,7 @@ import pytest
 import otelhooks
 from otelhooks import errors, hooks, policy, types
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.functions import kind_of
+from otelhooks.frameworks.kit.objects.functions import kind_of
 from otelhooks.frameworks.kit.passages import Guarded
 from otelhooks.patching.adapters import Adapter
 from otelhooks.patching.seats import PASS, REFUSE, Switch

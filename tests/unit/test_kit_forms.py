@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from otelhooks import types
-from otelhooks.frameworks.kit.forms import Form
-from otelhooks.frameworks.kit.questions import Question
+from otelhooks.frameworks.kit.mcp.forms import Form
+from otelhooks.frameworks.kit.mcp.questions import Question
 
 
 def form(*required: str, **fields: Any) -> Form:

@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from otelhooks.frameworks.kit.loopback import ScriptedServer
+from otelhooks.frameworks.kit.remote.loopback import ScriptedServer
 
 
 class Server(ScriptedServer):

@@ -11,7 +11,8 @@ import pytest
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
-from otelhooks.frameworks.kit import asked, loops, unjudged
+from otelhooks.frameworks.kit import unjudged
+from otelhooks.frameworks.kit.remote import asked, loops
 from otelhooks.frameworks.kit.telemetry import replaces_spans
 from otelhooks.hooks.calls import Call
 from otelhooks.telemetry import semconv

@@ -14,7 +14,7 @@ import otelhooks
 from otelhooks import errors, policy
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import steps
-from otelhooks.frameworks.kit.questions import Question
+from otelhooks.frameworks.kit.mcp.questions import Question
 from otelhooks.patching import patches, versions
 
 

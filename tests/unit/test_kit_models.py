@@ -13,7 +13,7 @@ import pytest
 import otelhooks
 from otelhooks import errors, hooks, types
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.questions import Question
+from otelhooks.frameworks.kit.mcp.questions import Question
 from otelhooks.patching import patches, versions
 from otelhooks.telemetry import semconv
 

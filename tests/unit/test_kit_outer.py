@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from otelhooks.frameworks.kit import outer
+from otelhooks.frameworks.kit.objects import outer
 
 TOOL = object()
 

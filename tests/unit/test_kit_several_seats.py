@@ -13,7 +13,8 @@ import pytest
 from otelhooks import policy
 from otelhooks.errors import SeatError
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import overrides, steps
+from otelhooks.frameworks.kit import steps
+from otelhooks.frameworks.kit.objects import overrides
 from otelhooks.patching.handles import Handle
 from otelhooks.patching.seats import GUARD, Switch, find
 from otelhooks.pipeline import leads

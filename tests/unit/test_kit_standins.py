@@ -15,7 +15,7 @@ import pytest
 import otelhooks
 from otelhooks import hooks, types
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.streams import noted
+from otelhooks.frameworks.kit.streams.contexts import noted
 
 
 class Model:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from otelhooks.frameworks.kit.streams import noted
+from otelhooks.frameworks.kit.streams.contexts import noted
 
 
 class Stream:

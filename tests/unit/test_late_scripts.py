@@ -14,8 +14,8 @@ import pytest
 
 import otelhooks
 from otelhooks.errors import Denied
-from otelhooks.policy import starlark
 from otelhooks.policy.files import load, load_hooks
+from otelhooks.policy.scripting import starlark
 
 
 class Fast:

@@ -24,10 +24,10 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
 from otelhooks.pipeline import mcp_lists
 from otelhooks.pipeline.runtime import active
-from otelhooks.policy import definitions, pins
-from otelhooks.policy.definitions import Definition, Listing, fields_of
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import reload
+from otelhooks.policy.mcp import definitions, pins
+from otelhooks.policy.mcp.definitions import Definition, Listing, fields_of
 
 SCHEMA = {
     "type": "object",

@@ -8,9 +8,9 @@ from typing import Any
 import pydantic
 import pytest
 
-from otelhooks.policy import named
+from otelhooks.policy.commands import named
+from otelhooks.policy.commands.named import Role
 from otelhooks.policy.files import named_functions
-from otelhooks.policy.named import Role
 
 
 def found(args: Any, *roles: Role) -> list[Any]:

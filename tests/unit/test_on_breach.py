@@ -16,7 +16,7 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import ConfigError, PolicyFileError
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.verdict import Approval, Ruling
-from otelhooks.policy import counters
+from otelhooks.policy.limits import counters
 from otelhooks.telemetry import semconv
 from tests.unit import test_kit
 from tests.unit.noting import Tool

@@ -14,7 +14,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from otelhooks.policy.plain_values import MAX_DEPTH, MAX_VALUES, plain
+from otelhooks.policy.scripting.plain_values import MAX_DEPTH, MAX_VALUES, plain
 
 
 class Colour(str, enum.Enum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otelhooks.policy import programs, shell
-from otelhooks.policy.shell import UNKNOWN as U
+from otelhooks.policy.commands import programs, shell
+from otelhooks.policy.commands.shell import UNKNOWN as U
 
 
 def _read(text: str) -> list[shell.Command]:

@@ -26,8 +26,8 @@ from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import drive as drive_operation
 from otelhooks.pipeline.tool_call import tool as run_tool
 from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.policy import counters
-from otelhooks.policy.counters import MemoryStorage
+from otelhooks.policy.limits import counters
+from otelhooks.policy.limits.counters import MemoryStorage
 from otelhooks.telemetry import semconv
 from tests.unit.noting import Tool
 

@@ -18,7 +18,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.watch import Watch
-from otelhooks.policy import counters, quotas
+from otelhooks.policy.limits import counters, quotas
 from otelhooks.records.arguments import arguments_hash
 from otelhooks.telemetry import semconv
 from tests.unit.noting import Tool

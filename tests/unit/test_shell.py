@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from otelhooks.policy import programs, shell, shell_words
-from otelhooks.policy.shell import NUMBER as N
-from otelhooks.policy.shell import UNKNOWN as U
+from otelhooks.policy.commands import programs, shell, shell_words
+from otelhooks.policy.commands.shell import NUMBER as N
+from otelhooks.policy.commands.shell import UNKNOWN as U
 
 WORDS: list[tuple[str, list[list[str]]]] = [
     ("", []),

@@ -19,7 +19,8 @@ from otelhooks.cli.policies.subject import Subject
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
-from otelhooks.policy import named, packs, shell
+from otelhooks.policy import packs
+from otelhooks.policy.commands import named, shell
 from otelhooks.policy.files.export import export
 from otelhooks.policy.paths import Folder
 from otelhooks.policy.shells import places, rules

@@ -13,7 +13,7 @@ from otelhooks import policy
 from otelhooks.errors import PolicyFileError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
-from otelhooks.policy.starlark import (
+from otelhooks.policy.scripting.starlark import (
     Expression,
     ScriptError,
     compile_expression,
@@ -306,7 +306,7 @@ class TestLimits:
     def test_nor_does_what_a_file_does_too_long_while_it_is_loaded(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("otelhooks.policy.starlark._LOAD_LIMIT_S", -1.0)
+        monkeypatch.setattr("otelhooks.policy.scripting.starlark._LOAD_LIMIT_S", -1.0)
         with pytest.raises(PolicyFileError, match="stopped after -1 s"):
             compile_script("def handle(event, payload):\n  return 1", At())
 

@@ -23,8 +23,8 @@ from otelhooks.hooks.said import (
     spoken_in,
     user_text,
 )
-from otelhooks.policy import spoken
-from otelhooks.policy.spoken import all_said, was_said
+from otelhooks.policy.values import spoken
+from otelhooks.policy.values.spoken import all_said, was_said
 
 IBAN = "DE89370400440532013000"
 RULES = [policy.deny("send", unless_user_said=["to"], reason="not yours")]

@@ -21,9 +21,9 @@ from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import ALLOW, Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.evaluate import PolicySet
-from otelhooks.policy.origins import outcome
 from otelhooks.policy.rules import Rule
-from otelhooks.policy.starlark import CallExpression
+from otelhooks.policy.scripting.starlark import CallExpression
+from otelhooks.policy.values.origins import outcome
 
 __all__ = ["DryRun", "Judgement", "Tested"]
 

@@ -15,13 +15,13 @@ from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import text_of
-from otelhooks.policy.definitions import may_be
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.index import Match
-from otelhooks.policy.origins import came_from
+from otelhooks.policy.mcp.definitions import may_be
 from otelhooks.policy.rules import Rule
 from otelhooks.policy.spelling import Spelling
-from otelhooks.policy.spoken import all_said
+from otelhooks.policy.values.origins import came_from
+from otelhooks.policy.values.spoken import all_said
 from otelhooks.telemetry.masking import Redactor
 
 NOTHING = Known()

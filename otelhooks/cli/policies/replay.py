@@ -14,7 +14,8 @@ from typing import Literal
 from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.hooks.verdict import ALLOW, MODIFY
-from otelhooks.policy import pins, stops
+from otelhooks.policy import stops
+from otelhooks.policy.mcp import pins
 from otelhooks.policy.rules import BUILT_IN
 
 __all__ = ["Change", "Replay", "replay"]

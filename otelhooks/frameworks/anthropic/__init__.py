@@ -16,8 +16,8 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.anthropic.messages import MessagesRequest, built_in
 from otelhooks.frameworks.kit import contents
-from otelhooks.frameworks.kit.clients import ON_DENIED
-from otelhooks.frameworks.kit.generated import UnreadRequest
+from otelhooks.frameworks.kit.clients.calls import ON_DENIED
+from otelhooks.frameworks.kit.clients.generated import UnreadRequest
 
 __all__ = ["ADAPTER"]
 

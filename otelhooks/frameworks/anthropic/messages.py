@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.clients import Call
-from otelhooks.frameworks.kit.generated import GeneratedCall
+from otelhooks.frameworks.kit.clients.calls import Call
+from otelhooks.frameworks.kit.clients.generated import GeneratedCall
 
 __all__ = ["MessagesRequest", "built_in"]
 

@@ -15,8 +15,9 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.claude_agent_sdk.chained import denied, verdict
 from otelhooks.frameworks.claude_agent_sdk.sessions import TABLE, Claude, SubRun
-from otelhooks.frameworks.kit import asked, contents, telemetry
+from otelhooks.frameworks.kit import contents, telemetry
 from otelhooks.frameworks.kit.crossings import crossing, origin
+from otelhooks.frameworks.kit.remote import asked
 
 __all__ = [
     "FromSession",

@@ -11,7 +11,8 @@ from typing import Any
 
 import claude_agent_sdk as sdk
 
-from otelhooks.frameworks.kit import loopback, trials
+from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.kit.remote import loopback
 
 __all__ = ["ScriptedClaude", "offline", "prove"]
 

@@ -14,7 +14,8 @@ import anyio
 
 from otelhooks.errors import SeatError
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import loops, unjudged
+from otelhooks.frameworks.kit import unjudged
+from otelhooks.frameworks.kit.remote import loops
 
 __all__ = [
     "AGENT",

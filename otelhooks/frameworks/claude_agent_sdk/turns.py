@@ -21,7 +21,8 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.claude_agent_sdk import calls, chained
 from otelhooks.frameworks.claude_agent_sdk.sessions import Claude, Turn, check_settings
-from otelhooks.frameworks.kit import contents, loops, telemetry
+from otelhooks.frameworks.kit import contents, telemetry
+from otelhooks.frameworks.kit.remote import loops
 
 __all__ = ["ask_client", "initialize", "read_frames", "write"]
 

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.questions import Question
+from otelhooks.frameworks.kit.mcp.questions import Question
 
 __all__ = [
     "CrewRun",

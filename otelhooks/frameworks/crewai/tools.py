@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import outer, overrides
+from otelhooks.frameworks.kit.objects import outer, overrides
 from otelhooks.frameworks.kit.positional import PositionalCall
 
 __all__ = [

@@ -22,7 +22,8 @@ import contextlib
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import contents, overrides, telemetry
+from otelhooks.frameworks.kit import contents, telemetry
+from otelhooks.frameworks.kit.objects import overrides
 
 __all__ = ["ADAPTER"]
 

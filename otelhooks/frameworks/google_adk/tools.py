@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import overrides, unjudged
+from otelhooks.frameworks.kit import unjudged
+from otelhooks.frameworks.kit.objects import overrides
 
 __all__ = ["TABLE", "Code", "Preload", "TaskCall", "ToolCall", "answer_paused", "guard_late"]
 

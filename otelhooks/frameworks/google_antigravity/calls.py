@@ -13,7 +13,8 @@ from typing import Any
 
 from otelhooks.frameworks.google_antigravity import agents
 from otelhooks.frameworks.google_antigravity.harness import Harness, SubRun
-from otelhooks.frameworks.kit import asked, overrides
+from otelhooks.frameworks.kit.objects import overrides
+from otelhooks.frameworks.kit.remote import asked
 
 __all__ = ["PythonCall", "after_call", "after_error", "before_call", "run_python_tool"]
 

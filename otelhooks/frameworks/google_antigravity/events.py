@@ -12,7 +12,7 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_antigravity.harness import Harness, tokens_of
 from otelhooks.frameworks.google_antigravity.turns import Turn
-from otelhooks.frameworks.kit import loops
+from otelhooks.frameworks.kit.remote import loops
 from otelhooks.frameworks.kit.telemetry import replaces_spans
 
 __all__ = ["see_event", "see_first_step", "see_last_step", "skip_native"]

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from otelhooks.frameworks.kit import loops
+from otelhooks.frameworks.kit.remote import loops
 from otelhooks.frameworks.kit.telemetry import semconv
 
 __all__ = ["AGENT", "Facts", "Harness", "SubRun", "connect", "disconnect", "known", "tokens_of"]

@@ -8,7 +8,7 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_antigravity.harness import Harness
 from otelhooks.frameworks.kit.compaction import Compaction
-from otelhooks.frameworks.kit.questions import Question
+from otelhooks.frameworks.kit.mcp.questions import Question
 
 __all__ = ["Asked", "Compacted"]
 

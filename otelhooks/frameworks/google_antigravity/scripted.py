@@ -10,7 +10,8 @@ from typing import Any
 from google.antigravity import Agent, GeminiAPIEndpoint, LocalAgentConfig, ModelType, types
 from google.antigravity.hooks import policy as native
 
-from otelhooks.frameworks.kit import loopback, trials
+from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.kit.remote import loopback
 
 __all__ = ["ScriptedGemini", "offline", "prove"]
 

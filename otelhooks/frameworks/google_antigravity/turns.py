@@ -13,7 +13,8 @@ from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_antigravity.harness import AGENT, Harness
-from otelhooks.frameworks.kit import contents, loops
+from otelhooks.frameworks.kit import contents
+from otelhooks.frameworks.kit.remote import loops
 
 __all__ = ["Turn", "after_turn", "before_stop", "read_steps", "send", "send_trigger"]
 

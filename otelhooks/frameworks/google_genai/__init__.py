@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_genai.pieces import continued, goes_on, is_piece, is_piecewise
-from otelhooks.frameworks.kit.clients import ON_DENIED, ClientCall
-from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR
-from otelhooks.frameworks.kit.servers import server_of
+from otelhooks.frameworks.kit.clients.calls import ON_DENIED, ClientCall
+from otelhooks.frameworks.kit.mcp.servers import server_of
+from otelhooks.frameworks.kit.objects.functions import ASYNC_GENERATOR
 
 __all__ = ["ADAPTER"]
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import callbacks, outer, overrides
+from otelhooks.frameworks.kit import callbacks
+from otelhooks.frameworks.kit.objects import outer, overrides
 
 __all__ = ["ADAPTER"]
 

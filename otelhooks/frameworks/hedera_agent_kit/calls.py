@@ -11,7 +11,8 @@ import inspect
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import overrides, steps
+from otelhooks.frameworks.kit import steps
+from otelhooks.frameworks.kit.objects import overrides
 from otelhooks.frameworks.kit.values import Value
 
 __all__ = [

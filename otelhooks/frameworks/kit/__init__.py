@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from otelhooks.frameworks.kit.adapter import Adapter, NotCovered, Package, listen, seat
 from otelhooks.frameworks.kit.builtins import BuiltIns
-from otelhooks.frameworks.kit.classes import is_a, native, subclass
 from otelhooks.frameworks.kit.models import ModelCall, Part, PartTable
+from otelhooks.frameworks.kit.objects.classes import is_a, native, subclass
 from otelhooks.frameworks.kit.passages import SKIP
 from otelhooks.frameworks.kit.runs import Run
 from otelhooks.frameworks.kit.tools import ToolCall

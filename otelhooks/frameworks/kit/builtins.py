@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from otelhooks.frameworks.kit.servers import name_at
+from otelhooks.frameworks.kit.mcp.servers import name_at
 from otelhooks.patching.builtin import BuiltIn, look_up, parts_of
 from otelhooks.pipeline.hosted_tools import hosted_as
 from otelhooks.types import normalize_builtin_tool_name

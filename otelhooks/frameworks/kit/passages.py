@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 from opentelemetry.context import Context, attach, detach
 
 from otelhooks.errors import ConfigError, Denied, SeatError
-from otelhooks.frameworks.kit import delivery
-from otelhooks.frameworks.kit.functions import (
+from otelhooks.frameworks.kit.objects.functions import (
     ASYNC_CONTEXT,
     ASYNC_GENERATOR,
     COROUTINE,
@@ -31,9 +30,15 @@ from otelhooks.frameworks.kit.functions import (
     mismatch,
     renaming,
 )
-from otelhooks.frameworks.kit.mistakes import clash, missing, mistake, place
-from otelhooks.frameworks.kit.standins import stand_in
-from otelhooks.frameworks.kit.streams import noted, opened
+from otelhooks.frameworks.kit.objects.mistakes import (
+    clash,
+    missing,
+    mistake,
+    place,
+)
+from otelhooks.frameworks.kit.objects.standins import stand_in
+from otelhooks.frameworks.kit.streams import delivery
+from otelhooks.frameworks.kit.streams.contexts import noted, opened
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.verdict import refusal
 from otelhooks.patching.seats import GUARD, PASS, Switch, Wrapper

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, cast
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context, attach, detach
 
-from otelhooks.frameworks.kit.classes import is_a
+from otelhooks.frameworks.kit.objects.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
-from otelhooks.frameworks.kit.streams import opened
+from otelhooks.frameworks.kit.streams.contexts import opened
 from otelhooks.hooks.verdict import refusal
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import RunRequest, agent_run

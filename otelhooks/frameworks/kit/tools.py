@@ -17,9 +17,9 @@ from opentelemetry.context import attach, detach
 
 from otelhooks.errors import Denied
 from otelhooks.frameworks.kit import json_text
-from otelhooks.frameworks.kit.classes import is_a
+from otelhooks.frameworks.kit.mcp.servers import name_at, network_of
+from otelhooks.frameworks.kit.objects.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
-from otelhooks.frameworks.kit.servers import name_at, network_of
 from otelhooks.frameworks.kit.values import SCALARS, Value, copied, plain, text_of
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.chain import CHECK_FAILED

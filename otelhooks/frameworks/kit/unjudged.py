@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from otelhooks.frameworks.kit.servers import name_at
+from otelhooks.frameworks.kit.mcp.servers import name_at
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.frames import current_scope

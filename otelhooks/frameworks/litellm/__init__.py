@@ -15,11 +15,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.chat_form import ChatForm
-from otelhooks.frameworks.kit.clients import ON_DENIED, UnreadCall
-from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, COROUTINE, GENERATOR, PLAIN
-from otelhooks.frameworks.kit.iterated import Iterated
-from otelhooks.frameworks.kit.json_calls import (
+from otelhooks.frameworks.kit.clients.calls import ON_DENIED, UnreadCall
+from otelhooks.frameworks.kit.clients.chat_form import ChatForm
+from otelhooks.frameworks.kit.clients.json_calls import (
     Answer,
     Event,
     Opened,
@@ -27,7 +25,14 @@ from otelhooks.frameworks.kit.json_calls import (
     plain,
     streamed,
 )
-from otelhooks.frameworks.kit.servers import server_of
+from otelhooks.frameworks.kit.mcp.servers import server_of
+from otelhooks.frameworks.kit.objects.functions import (
+    ASYNC_GENERATOR,
+    COROUTINE,
+    GENERATOR,
+    PLAIN,
+)
+from otelhooks.frameworks.kit.streams.iterated import Iterated
 
 __all__ = ["ADAPTER"]
 

@@ -10,7 +10,7 @@ error, a refused run one with the reason.
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.returned import returning
+from otelhooks.frameworks.kit.streams.returned import returning
 from otelhooks.frameworks.llama_index.engines import SubQuestion, route, route_retrievers
 from otelhooks.frameworks.llama_index.passages import (
     Chat,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.functions import COROUTINE, PLAIN
-from otelhooks.frameworks.kit.standins import stand_in
+from otelhooks.frameworks.kit.objects.functions import COROUTINE, PLAIN
+from otelhooks.frameworks.kit.objects.standins import stand_in
 
 __all__ = ["SubQuestion", "route", "route_retrievers"]
 

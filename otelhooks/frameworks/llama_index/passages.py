@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import contents, outer, overrides
+from otelhooks.frameworks.kit import contents
+from otelhooks.frameworks.kit.objects import outer, overrides
 from otelhooks.frameworks.kit.positional import PositionalCall
 from otelhooks.frameworks.llama_index import runs
 

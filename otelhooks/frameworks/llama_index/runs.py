@@ -9,7 +9,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import outer, pending
+from otelhooks.frameworks.kit import pending
+from otelhooks.frameworks.kit.objects import outer
 
 __all__ = ["STEPS", "Run", "approval_of", "asking", "at_work", "step", "tell"]
 

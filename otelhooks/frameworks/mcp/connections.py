@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import wrapt
 from opentelemetry.context import Context
 
-from otelhooks.frameworks.kit.lists import Listed
+from otelhooks.frameworks.kit.mcp.lists import Listed
 
 __all__ = [
     "Peer",

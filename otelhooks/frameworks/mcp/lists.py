@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from otelhooks.frameworks.kit import contents, lists, servers
+from otelhooks.frameworks.kit import contents
+from otelhooks.frameworks.kit.mcp import lists, servers
 from otelhooks.frameworks.mcp.connections import Peer, peer_of
 
 __all__ = ["listing", "shown"]

@@ -16,7 +16,7 @@ from opentelemetry.context import Context
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.contents import field, plain
-from otelhooks.frameworks.kit.questions import Question
+from otelhooks.frameworks.kit.mcp.questions import Question
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.connections import peer_of

@@ -13,8 +13,8 @@ keeps the same verdict; handlers of a session, whose model is at the provider, a
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.clients import ON_DENIED
-from otelhooks.frameworks.kit.generated import UnreadRequest
+from otelhooks.frameworks.kit.clients.calls import ON_DENIED
+from otelhooks.frameworks.kit.clients.generated import UnreadRequest
 from otelhooks.frameworks.openai.chat import ChatRequest
 from otelhooks.frameworks.openai.responses import ResponsesRequest
 from otelhooks.frameworks.openai.tools import SEATS

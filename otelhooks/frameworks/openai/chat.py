@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from otelhooks.frameworks.kit.chat_form import ChatForm
-from otelhooks.frameworks.kit.generated import GeneratedCall
+from otelhooks.frameworks.kit.clients.chat_form import ChatForm
+from otelhooks.frameworks.kit.clients.generated import GeneratedCall
 
 __all__ = ["ChatRequest", "provider_of"]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.chat_form import tokens_of
-from otelhooks.frameworks.kit.clients import Call
-from otelhooks.frameworks.kit.generated import GeneratedCall
+from otelhooks.frameworks.kit.clients.calls import Call
+from otelhooks.frameworks.kit.clients.chat_form import tokens_of
+from otelhooks.frameworks.kit.clients.generated import GeneratedCall
 from otelhooks.frameworks.openai.chat import provider_of
 
 __all__ = ["ResponsesRequest"]

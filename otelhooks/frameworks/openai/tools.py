@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.functions import COROUTINE, PLAIN
+from otelhooks.frameworks.kit.objects.functions import COROUTINE, PLAIN
 
 __all__ = ["SEATS"]
 

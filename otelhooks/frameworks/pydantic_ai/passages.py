@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import overrides
+from otelhooks.frameworks.kit.objects import overrides
 
 __all__ = [
     "AgentRun",

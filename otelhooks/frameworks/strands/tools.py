@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import overrides
+from otelhooks.frameworks.kit.objects import overrides
 
 __all__ = ["BUILT_IN", "ClientCall", "FunctionCall", "Tool", "can_pause", "locate"]
 

@@ -22,7 +22,7 @@ from otelhooks.policy.files.rules import RuleFile, read_rules, strictest
 from otelhooks.policy.files.script_functions import functions
 from otelhooks.policy.files.source import Source, read_all, refuse_namesakes
 from otelhooks.policy.rules import Policy
-from otelhooks.policy.starlark import TIME_LIMIT_S
+from otelhooks.policy.scripting.starlark import TIME_LIMIT_S
 
 __all__ = ["Dispatched", "HookChain", "Loaded", "Source", "load", "load_hooks"]
 

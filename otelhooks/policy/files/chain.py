@@ -25,7 +25,7 @@ from otelhooks.policy.files.events import check_event
 from otelhooks.policy.files.hook_script import Decision, HookFailed, HookScript
 from otelhooks.policy.files.point_hooks import ScriptHook
 from otelhooks.policy.files.script_functions import ALLOW, BLOCK, MODIFY
-from otelhooks.policy.plain_values import plain
+from otelhooks.policy.scripting.plain_values import plain
 from otelhooks.records.failures import error_type, outline
 
 __all__ = ["CustomHook", "Dispatched", "HookChain"]

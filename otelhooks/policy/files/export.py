@@ -22,9 +22,9 @@ from otelhooks.policy.files.rules import FORMAT_VERSION, read_entry, written
 from otelhooks.policy.files.statements import STATEMENTS
 from otelhooks.policy.labels import Label
 from otelhooks.policy.rules import Decision, Policy, Rule
+from otelhooks.policy.scripting.starlark import Expression
 from otelhooks.policy.shells.rules import Found, shell_only
-from otelhooks.policy.starlark import Expression
-from otelhooks.policy.unseen import find_unseen
+from otelhooks.policy.values.unseen import find_unseen
 from otelhooks.policy.workspace import Outside, workspace_only
 
 __all__ = ["export"]

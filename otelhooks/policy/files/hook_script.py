@@ -17,7 +17,7 @@ from otelhooks.policy.files.script_functions import (
     speaking,
 )
 from otelhooks.policy.rules import Severity
-from otelhooks.policy.starlark import (
+from otelhooks.policy.scripting.starlark import (
     TIME_LIMIT_S,
     ScriptError,
     compile_expression,

@@ -13,7 +13,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.policy.files.document import Node
 from otelhooks.policy.files.problems import Problems
 from otelhooks.policy.selectors import Selector, glob_matcher
-from otelhooks.policy.unseen import find_unseen
+from otelhooks.policy.values.unseen import find_unseen
 
 __all__ = [
     "AMOUNT",

@@ -10,10 +10,10 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from otelhooks.policy import programs
+from otelhooks.policy.commands import programs
+from otelhooks.policy.commands.shell import UNKNOWN
 from otelhooks.policy.files.source import SUFFIXES
 from otelhooks.policy.paths import spellings
-from otelhooks.policy.shell import UNKNOWN
 
 __all__ = ["PLAIN", "Look", "fits", "fits_around", "is_pattern", "may_be", "names_in"]
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from otelhooks.policy import named, programs, shell, shell_words
+from otelhooks.policy.commands import named, programs, shell, shell_words
 from otelhooks.policy.paths import readings
 
 __all__ = ["commands", "paths"]

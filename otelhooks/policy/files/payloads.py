@@ -16,7 +16,7 @@ import pydantic
 from otelhooks import types
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.context import HookContext, OperationContext, TurnContext
-from otelhooks.policy.plain_values import plain
+from otelhooks.policy.scripting.plain_values import plain
 
 __all__ = [
     "as_text",

@@ -14,7 +14,7 @@ from otelhooks.hooks.run_cache import run_state
 from otelhooks.policy.files import payloads
 from otelhooks.policy.files.hook_script import Decision, HookFailed, HookScript
 from otelhooks.policy.files.script_functions import ALLOW, BLOCK, MODIFY
-from otelhooks.policy.plain_values import plain
+from otelhooks.policy.scripting.plain_values import plain
 
 __all__ = ["MAX_VERIFICATIONS", "ScriptHook", "hook_objects"]
 

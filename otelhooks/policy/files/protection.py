@@ -23,8 +23,11 @@ import os
 from collections.abc import Iterable
 
 from otelhooks import types
-from otelhooks.policy import fingerprints, programs, shell
+from otelhooks.policy import fingerprints
 from otelhooks.policy.builders import deny, veto
+from otelhooks.policy.commands import programs, shell
+from otelhooks.policy.commands.named import Role, texts, walk
+from otelhooks.policy.commands.shell import UNKNOWN, Command
 from otelhooks.policy.files.leads import (
     PLAIN,
     Look,
@@ -35,10 +38,8 @@ from otelhooks.policy.files.leads import (
     names_in,
 )
 from otelhooks.policy.files.source import SUFFIXES
-from otelhooks.policy.named import Role, texts, walk
 from otelhooks.policy.paths import Folder
 from otelhooks.policy.rules import BUILT_IN, RuleSource
-from otelhooks.policy.shell import UNKNOWN, Command
 
 __all__ = ["NAME", "POLICY_ID", "protect"]
 

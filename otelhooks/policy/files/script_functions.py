@@ -22,7 +22,7 @@ from otelhooks.policy.files import named_functions, result_functions
 from otelhooks.policy.files.http_client import Client
 from otelhooks.policy.linear_regex import Pattern
 from otelhooks.policy.rules import Severity, read_labels
-from otelhooks.policy.starlark import counting_time
+from otelhooks.policy.scripting.starlark import counting_time
 
 __all__ = ["ALLOW", "BLOCK", "MODIFY", "PURE", "SLOW", "functions", "speaking"]
 

@@ -20,7 +20,7 @@ from otelhooks import config
 from otelhooks.errors import PolicyFileError
 from otelhooks.policy import packs
 from otelhooks.policy.files.problems import Problems
-from otelhooks.policy.unseen import described, find_unseen
+from otelhooks.policy.values.unseen import described, find_unseen
 
 __all__ = [
     "MAX_BYTES",

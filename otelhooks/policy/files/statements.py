@@ -12,7 +12,6 @@ from otelhooks.errors import ConfigError
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import Lasting
 from otelhooks.policy import builders, presets
-from otelhooks.policy.definitions import HINTS
 from otelhooks.policy.files.document import Node
 from otelhooks.policy.files.kinds import (
     AMOUNT,
@@ -33,7 +32,17 @@ from otelhooks.policy.files.kinds import (
 )
 from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
-from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
+from otelhooks.policy.limits.quotas import (
+    Budget,
+    Of,
+    OnBreach,
+    OnError,
+    Per,
+    RateLimit,
+    Repeat,
+    Unknown,
+)
+from otelhooks.policy.mcp.definitions import HINTS
 from otelhooks.policy.rules import Mode, Policy, Severity, read_labels, read_origins, read_user
 from otelhooks.policy.shells.rules import Runs, shell_only
 from otelhooks.policy.workspace import workspace_only

@@ -13,8 +13,8 @@ __all__ = ["WHEN"]
 
 def _read(node: Node, what: str) -> Any:
     from otelhooks.policy.files.script_functions import PURE
-    from otelhooks.policy.starlark import CallExpression, compile_expression
-    from otelhooks.policy.starlark_source import parse_expression
+    from otelhooks.policy.scripting.starlark import CallExpression, compile_expression
+    from otelhooks.policy.scripting.starlark_source import parse_expression
 
     text = node.text(what).rstrip()
     names = {each.id for each in parse_expression(text, node) if isinstance(each, ast.Name)}

@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from otelhooks import types
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import LOGGED, one_line
-from otelhooks.policy import named
 from otelhooks.policy.builders import ask_user, deny
+from otelhooks.policy.commands import named
 from otelhooks.policy.paths import Folder
 from otelhooks.policy.predicates import Detailed
 from otelhooks.policy.rules import Policy

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from otelhooks.frameworks.kit.json_calls import JsonCall
+from otelhooks.frameworks.kit.clients.json_calls import JsonCall
 from otelhooks.frameworks.kit.models import Part, PartTable
 
 __all__ = ["ChatForm", "tokens_of"]

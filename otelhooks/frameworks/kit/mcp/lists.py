@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from otelhooks.pipeline import mcp_lists, runtime
-from otelhooks.policy.definitions import Listed, Listing, tools_of
+from otelhooks.policy.mcp.definitions import Listed, Listing, tools_of
 
 __all__ = ["Listed", "are_read", "is_taken", "listing", "note"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry.context import Context, attach, detach, get_current
 
-from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, GENERATOR
+from otelhooks.frameworks.kit.objects.functions import ASYNC_GENERATOR, GENERATOR
 from otelhooks.frameworks.kit.passages import SKIP, Passage
 
 __all__ = ["returning"]

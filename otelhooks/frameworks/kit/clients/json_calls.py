@@ -9,7 +9,7 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
-from otelhooks.frameworks.kit.clients import ClientCall
+from otelhooks.frameworks.kit.clients.calls import ClientCall
 from otelhooks.frameworks.kit.passages import Passage
 
 __all__ = ["Answer", "Event", "JsonCall", "Opened", "as_json", "plain", "streamed"]

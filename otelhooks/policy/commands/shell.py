@@ -17,10 +17,21 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from otelhooks.policy import shell_words
-from otelhooks.policy.shell_flow import ASSIGNED, DECLARING, KEYWORDS, Flow, Words
-from otelhooks.policy.shell_tokens import IN_DOUBLE, TOKEN
-from otelhooks.policy.shell_variables import MOST, NUMBER, UNKNOWN, Variables
+from otelhooks.policy.commands import shell_words
+from otelhooks.policy.commands.shell_flow import (
+    ASSIGNED,
+    DECLARING,
+    KEYWORDS,
+    Flow,
+    Words,
+)
+from otelhooks.policy.commands.shell_tokens import IN_DOUBLE, TOKEN
+from otelhooks.policy.commands.shell_variables import (
+    MOST,
+    NUMBER,
+    UNKNOWN,
+    Variables,
+)
 
 __all__ = ["NUMBER", "UNKNOWN", "Command", "commands"]
 

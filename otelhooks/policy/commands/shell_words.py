@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 
-from otelhooks.policy.shell_variables import MOST, UNKNOWN
+from otelhooks.policy.commands.shell_variables import MOST, UNKNOWN
 
 __all__ = ["braced", "new_file", "said", "unescaped"]
 

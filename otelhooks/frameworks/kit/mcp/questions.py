@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from otelhooks import types
-from otelhooks.frameworks.kit.forms import Form
+from otelhooks.frameworks.kit.mcp.forms import Form
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.pipeline.drivers import Operation
 from otelhooks.pipeline.interaction import InteractionSeat, interaction

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 import pydantic
 
-from otelhooks.policy import shell_words
+from otelhooks.policy.commands import shell_words
 
 __all__ = [
     "PATH_ARGUMENTS",

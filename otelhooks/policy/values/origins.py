@@ -224,10 +224,12 @@ def outcome(result: Any, error: BaseException | None = None) -> Parts | None:
     """Return what the outcome of a tool call is remembered as; None if it cannot be read.
 
     Args:
-        result: Anything that scripts may be given, see `otelhooks.policy.plain_values`.
+        result: Anything that scripts may be given, see `otelhooks.policy.scripting.plain_values`.
         error: What the tool raised, if it failed.
     """
-    from otelhooks.policy.plain_values import plain  # loads pydantic, which few starts need
+    from otelhooks.policy.scripting.plain_values import (
+        plain,  # loads pydantic, which few starts need
+    )
 
     parts: set[int] = set()
     left = MOST_CHARACTERS

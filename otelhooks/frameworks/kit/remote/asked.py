@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from otelhooks.frameworks.kit.loops import RemoteRun, Request, inside
+from otelhooks.frameworks.kit.remote.loops import RemoteRun, Request, inside
 from otelhooks.frameworks.kit.tools import ToolCall
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.registry import HookSet

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from otelhooks.errors import PolicyFileError
-from otelhooks.policy.unseen import described, find_unseen
+from otelhooks.policy.values.unseen import described, find_unseen
 
 __all__ = [
     "MAX_DEPTH",

@@ -20,8 +20,8 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.verdict import ALLOW, DENY, Ruling
 from otelhooks.policy import fingerprints
-from otelhooks.policy.definitions import FIELDS, Definition, fields_of
 from otelhooks.policy.files import source
+from otelhooks.policy.mcp.definitions import FIELDS, Definition, fields_of
 
 __all__ = ["POLICY_ID", "Approved", "PinRule", "Pins", "entry_of", "read", "text_of"]
 

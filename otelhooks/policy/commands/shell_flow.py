@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from otelhooks.policy.shell_variables import UNKNOWN, Variables
+from otelhooks.policy.commands.shell_variables import UNKNOWN, Variables
 
 __all__ = ["ASSIGNED", "DECLARING", "KEYWORDS", "Flow", "Words"]
 

@@ -19,7 +19,7 @@ from opentelemetry.context import Context, attach, detach, get_current
 
 from otelhooks.config.values import of_child as variable
 from otelhooks.errors import Denied, SeatError
-from otelhooks.frameworks.kit import budgets
+from otelhooks.frameworks.kit.remote import budgets
 from otelhooks.frameworks.kit.runs import Run
 from otelhooks.frameworks.kit.telemetry import failed
 from otelhooks.hooks import drive

@@ -1,7 +1,7 @@
 """What simple commands may do to the files that their words name.
 
-`otelhooks.policy.shell` reads the words. A program that is not known here to only read may write
-whatever it gets, and a word with an unknown part, or a pattern, may be each program that it
+`otelhooks.policy.commands.shell` reads the words. A program that is not known here to only read may
+write whatever it gets, and a word with an unknown part, or a pattern, may be each program that it
 matches.
 """
 
@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from otelhooks.policy.shell import NUMBER, UNKNOWN, Command
+from otelhooks.policy.commands.shell import NUMBER, UNKNOWN, Command
 
 __all__ = [
     "arguments",

@@ -27,7 +27,7 @@ from otelhooks.policy.rules import Mode, Severity
 from otelhooks.records.arguments import arguments_hash
 
 if TYPE_CHECKING:
-    from otelhooks.policy.counters import Counter
+    from otelhooks.policy.limits.counters import Counter
 
 __all__ = ["Budget", "Of", "OnBreach", "OnError", "Per", "RateLimit", "Repeat", "Unknown"]
 
@@ -108,7 +108,7 @@ class _Limit(Gate):
         return f"{type(self).__name__}({self.id!r})"
 
     def _counter(self, max: int, *, is_sum: bool = False) -> Counter:
-        from otelhooks.policy.counters import Counter, open_storage
+        from otelhooks.policy.limits.counters import Counter, open_storage
 
         self._storage = open_storage(self._storage)
         window_s = _WINDOWS_S.get(self.per) or self.kept_s[self.per]
@@ -347,7 +347,7 @@ class Repeat(_Limit):
         if of not in get_args(Of):
             raise ConfigError(f"unknown `of`: `{of}`", hint="use one of arguments, tool")
         if storage == "memory":
-            from otelhooks.policy.counters import MemoryStorage
+            from otelhooks.policy.limits.counters import MemoryStorage
 
             storage = MemoryStorage(_MAX_CALLS_KEPT)
         super().__init__(

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from otelhooks import types
 from otelhooks.errors import PolicyFileError
 from otelhooks.hooks.drive import escapes
-from otelhooks.policy.plain_values import plain
-from otelhooks.policy.starlark_source import (
+from otelhooks.policy.scripting.plain_values import plain
+from otelhooks.policy.scripting.starlark_source import (
     Place,
     error_at,
     keys_read,

@@ -20,8 +20,7 @@ from types import NoneType
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
-from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, GENERATOR
-from otelhooks.frameworks.kit.json_calls import (
+from otelhooks.frameworks.kit.clients.json_calls import (
     Answer,
     Event,
     JsonCall,
@@ -30,8 +29,9 @@ from otelhooks.frameworks.kit.json_calls import (
     plain,
     streamed,
 )
+from otelhooks.frameworks.kit.mcp.servers import server_of
+from otelhooks.frameworks.kit.objects.functions import ASYNC_GENERATOR, GENERATOR
 from otelhooks.frameworks.kit.passages import SKIP
-from otelhooks.frameworks.kit.servers import server_of
 
 __all__ = ["GeneratedCall", "UnreadRequest"]
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from otelhooks.frameworks.kit.classes import subclass
+from otelhooks.frameworks.kit.objects.classes import subclass
 
 __all__ = ["stand_in"]
 

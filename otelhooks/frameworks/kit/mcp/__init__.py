@@ -1,0 +1,1 @@
+"""What adapters know of MCP servers: their names, their lists, their questions."""

@@ -1,0 +1,1 @@
+"""A framework's own classes and functions: found, compared, replaced; mistakes in adapters."""

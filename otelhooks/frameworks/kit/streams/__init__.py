@@ -1,0 +1,1 @@
+"""Streams in the forms in which frameworks return them, as operations."""

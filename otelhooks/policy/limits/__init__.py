@@ -1,0 +1,1 @@
+"""Limits: counts, costs, and where several processes keep them."""

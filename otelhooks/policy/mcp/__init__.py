@@ -1,0 +1,1 @@
+"""Definitions of MCP tools, and which of them people have approved."""

@@ -1,0 +1,1 @@
+"""Starlark, in which policy files say what a call must be."""

@@ -1,0 +1,1 @@
+"""Values in texts: what the user said, what came out of a result, what cannot be seen."""
