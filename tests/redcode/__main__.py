@@ -90,6 +90,7 @@ def main(folder: Path) -> int:
         f"ordinary allowed={passed['allow']}/{len(ordinary)}"
         f" ({passed['allow'] / len(ordinary):.1%})"
         f" asked={passed['ask']} denied={passed['deny']}"
+        f" not-denied={1 - passed['deny'] / len(ordinary):.1%}"
     )
     return 0
 

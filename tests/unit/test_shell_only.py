@@ -130,6 +130,11 @@ class TestPack:
         with pytest.raises(ConfigError, match="a list of programs"):
             policy.shell_only(["."], "terraform")
 
+    @pytest.mark.parametrize("entry", ["terraform apply", "bin/tool", "*", ""])
+    def test_a_program_is_one_name(self, entry: str) -> None:
+        with pytest.raises(ConfigError, match="is not one program's name"):
+            policy.shell_only(["."], ["make", entry])
+
     def test_runs_is_one_of_three(self) -> None:
         with pytest.raises(ConfigError, match="unknown `runs`"):
             policy.shell_only(["."], runs="never")  # type: ignore[arg-type]

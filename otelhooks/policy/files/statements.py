@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-from otelhooks.errors import ConfigError
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import Lasting
 from otelhooks.policy import builders, presets
@@ -44,7 +42,7 @@ from otelhooks.policy.limits.quotas import (
 )
 from otelhooks.policy.mcp.definitions import HINTS
 from otelhooks.policy.rules import Mode, Policy, Severity, read_labels, read_origins, read_user
-from otelhooks.policy.shells.rules import Runs, shell_only
+from otelhooks.policy.shells.rules import Runs, check_program, shell_only
 from otelhooks.policy.workspace import workspace_only
 
 __all__ = ["PRESETS", "STATEMENTS", "Statement"]
@@ -174,15 +172,6 @@ def _shell(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
     return shell_only(dirs, options.get("programs", ()), options.get("runs", "allow"))
 
 
-def _program(name: str) -> None:
-    """Check that an entry of ``programs`` can be what a command starts with."""
-    if not re.fullmatch(r"[\w.+-]+", name):
-        raise ConfigError(
-            f"`{name}` is not one program's name",
-            hint="write the name alone, such as `terraform`; its arguments are free",
-        )
-
-
 _TOOLS = list_of(TOOL)
 _PER = Key("per", choice(*get_args(Per)), "What is counted together; `session` if not given.")
 _STORAGE = Key("storage", LINE, "`memory`, or the address of a Redis for several processes.")
@@ -254,7 +243,7 @@ STATEMENTS = {
             (
                 Key(
                     "programs",
-                    list_of(checked(LINE, _program)),
+                    list_of(checked(LINE, check_program)),
                     "More programs that may run, as long as no argument leads outside.",
                 ),
                 Key(

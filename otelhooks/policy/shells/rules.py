@@ -29,7 +29,7 @@ from otelhooks.policy.shells.options import FOUND, PIPE, UNKNOWN
 from otelhooks.policy.shells.places import WILD, Places
 from otelhooks.policy.shells.reader import Refused
 
-__all__ = ["SHELL_ONLY_POLICY_NAME", "Found", "Runs", "found_in", "shell_only"]
+__all__ = ["SHELL_ONLY_POLICY_NAME", "Found", "Runs", "check_program", "found_in", "shell_only"]
 
 SHELL_ONLY_POLICY_NAME = "shell_only"
 
@@ -105,6 +105,8 @@ def shell_only(
             raise ConfigError(f"shell_only takes a list of {name}", hint=f"write [{value!r}]")
     if runs not in get_args(Runs):
         raise ConfigError(f"unknown `runs`: `{runs}`", hint="use one of allow, ask, deny")
+    for program in programs:
+        check_program(program)
     workspaces = tuple(Folder.of(directory) for directory in dirs)
     more, last = frozenset(programs), _Last()
     return [
@@ -119,6 +121,19 @@ def shell_only(
         if kind != "runs" or runs != "allow"
         for tool in _TOOLS
     ]
+
+
+def check_program(name: str) -> None:
+    """Check that an entry of ``programs`` can be what a command starts with.
+
+    Raises:
+        ConfigError: It is a command, a path or a pattern.
+    """
+    if not re.fullmatch(r"[\w.+-]+", name):
+        raise ConfigError(
+            f"`{name}` is not one program's name",
+            hint="write the name alone, such as `terraform`; its arguments are free",
+        )
 
 
 _Key: TypeAlias = tuple[str, str]
