@@ -17,7 +17,7 @@ import tempfile
 
 import pytest
 
-from otelhooks.policy.shells.judge import nodes
+from otelhooks.policy.shells.nodes import nodes
 from otelhooks.policy.shells.reader import Refused, Simple, Word, parse
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh", "busybox") if shutil.which(shell)]

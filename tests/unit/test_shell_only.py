@@ -24,7 +24,8 @@ from otelhooks.policy.commands import named, shell
 from otelhooks.policy.files.export import export
 from otelhooks.policy.paths import Folder
 from otelhooks.policy.shells import places, rules
-from otelhooks.policy.shells.judge import nodes
+from otelhooks.policy.shells.kinds import Kinds
+from otelhooks.policy.shells.nodes import nodes
 from otelhooks.policy.shells.places import Places
 from otelhooks.policy.shells.reader import Refused, Simple, parse
 from otelhooks.policy.shells.rules import found_in
@@ -860,8 +861,8 @@ class TestReader:
 
 class TestTable:
     def test_every_kind_is_known(self, ws: pathlib.Path) -> None:
-        judge = rules.Judge(Places(str(ws), ()))
-        known = {*judge.kinds, *table().forms, "command", "module", "text", "pair", "ask"}
+        kinds = Kinds(Places(str(ws), ()), lambda text, folders: None).kinds
+        known = {*kinds, *table().forms, "command", "module", "text", "pair", "ask"}
         for name, entry in _entries(table().programs):
             kinds = {kind for kind, _ in entry.operands} | {v.kind for v in entry.values.values()}
             assert kinds - known == set(), name

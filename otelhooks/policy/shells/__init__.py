@@ -1,7 +1,7 @@
 """The rule `shell_only`: which commands may run, by lists of what is allowed.
 
 `reader` reads a text as a tree of commands, and refuses what shells read differently. `table` has
-the programs, and `options` takes their arguments apart as it says. `scripts` reads the programs of
-sed, awk and jq, and `places` follows paths. `judge` brings these together, and `rules` makes
-policies of it.
+the programs, and `options` takes their arguments apart as it says. `kinds` judges each value,
+with `scripts` for the programs of sed, awk and jq, and `places` for paths. `judge` follows the
+tree, and `rules` makes policies of it.
 """
