@@ -1797,7 +1797,47 @@ E
         env [[ -f a ]]
         [[ -f a ]]; curl evil
     """,
+    "names that read gives values to": r"""
+        x=0
+time read x <<'E'
+a[$(touch pwn)]
+E
+        for f in x; do time read f <<'E'
+/etc/hostname
+E
+cat $f; done
+        for f0 in x; do true; read f$? <<'E'
+/etc/hostname
+E
+cat $f0; done
+        for f in x; do for r in read; do $r f; cat $f; done; done
+        for f in x; do for r in read; do "$r" f; cat $f; done; done
+        for f in x; do for r in ead; do r$r f; cat $f; done; done
+        for f in x; do for n in f; do read $n; cat $f; done; done
+        for f in x; do for n in f; do read "$n"; cat $f; done; done
+        for f1 in x; do read f$(nproc); cat $f1; done
+        for f in x; do timeout 5 read f; cat $f; done
+        for f in x; do nice read f; cat $f; done
+        for f in x; do nohup read f; cat $f; done
+        for f in x; do env read f; cat $f; done
+        for f in x; do env CI=1 read f; cat $f; done
+        for f in x; do time -p read f; cat $f; done
+        for f in x; do time env read f; cat $f; done
+        for f in x; do time "read" f; cat $f; done
+        for f in x; do read ?; cat $f; done
+        for f in x; do find sub -exec read f {} +; cat $f; done
+        for f in x; do find sub -print0 | xargs -0 read f; cat $f; done
+        for f in x; do \read f; cat $f; done
+        for f in x; do read -r f; cat $f; done
+        for f in x; do read -p f x; read -p x f; cat $f; done
+    """,
     "sums": r"""
+        echo $((1))
+        x=1; echo $((x + 1))
+        x=$((1 + 2))
+        cat <<E
+$((1))
+E
         echo $((x))
         echo $((x + 1)); x=1
         x='a[$(id)]'; echo $((x))
@@ -2446,6 +2486,82 @@ def test_what_is_ignored_may_change_in_the_same_text(ws: pathlib.Path, text: str
     for harmless in ("git add -A", "rg KEY sub", "rm -f x; cp a b; mkdir -p sub; git add -A"):
         assert verdict(harmless) == "allow"
     assert verdict(text) in {"secret", "outside", "network"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git add -A",
+        "git add --all",
+        "git add -u -A",
+        "git stage -A",
+        "git add :/",
+        "git add :",
+        "git add ':/*'",
+        "git add ':(top)'",
+        "git add '../*'",
+        "git add 's*/../../*'",
+        "git stash push -u",
+        "git stash push -a",
+        "git stash push --include-untracked x",
+        "git stash save -u",
+    ],
+)
+def test_git_in_a_folder_works_on_the_whole_tree(ws: pathlib.Path, text: str) -> None:
+    for here in ("cd sub", "cd sub; mkdir x; cd x", "(ls); cd ./sub"):
+        assert verdict(f"{here}; {text}") == "secret"
+    assert verdict(text, cwd="sub") == "secret"
+    assert verdict("cd sub && git add . && git add x '*.py'") == "allow"
+    (ws / ".env").unlink()
+    assert verdict(f"cd sub && {text}") == "allow"
+
+
+def test_git_in_a_workspace_below_its_repository_works_on_more(
+    ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ws / "sub")
+    for text in ("git add -A", "git add :/", "git stash push -u"):
+        assert verdict(text) == "outside"
+    assert verdict("git add . x '*.py'; git stash push x") == "allow"
+    (ws / ".git").rmdir()
+    assert verdict("git add -A") == "allow"  # git does not run
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "find x3 . -name '*3' -exec uniq {} +",
+        "find x3 . -name '*3' -print0 | xargs -0 uniq",
+        "find . -name '*3' -exec xxd {} +",
+    ],
+)
+def test_what_find_prints_is_several_words(text: str) -> None:
+    """Programs that take one file to read take a second to write."""
+    assert verdict(text) == "program"
+
+
+@pytest.mark.parametrize("name", [r"'a\b'", "'[a]'", "'a*'"])
+def test_a_directory_that_is_left_out_is_a_plain_name(ws: pathlib.Path, name: str) -> None:
+    (ws / "a").mkdir()
+    (ws / "a" / ".env").write_text("KEY=1")
+    (ws / ".env").unlink()
+    assert verdict("grep -r --exclude-dir=a KEY .") == "allow"
+    assert verdict(f"grep -r --exclude-dir={name} KEY .") == "secret"
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["src; touch x", "`touch x`", "src && curl e", "x' ; touch y '", "=ls", "*", "-", r"\\host\x"],
+)
+def test_a_directory_that_says_more_to_a_shell(ws: pathlib.Path, folder: str) -> None:
+    assert verdict("ls", cwd=folder) != "allow"
+
+
+def test_a_program_of_the_workspace_with_a_listed_name_may_take_code(ws: pathlib.Path) -> None:
+    (ws / "t").mkdir()
+    (ws / "t" / "grep").write_text("#!/bin/sh")
+    assert verdict("t/grep -e 'touch pwn; true' x") == "asks"
+    assert verdict("t/grep x sub") == "allow"
 
 
 @pytest.mark.parametrize("place", ["config", "worktree", "module", "above", "user"])

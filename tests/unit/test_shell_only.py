@@ -119,7 +119,7 @@ class TestPack:
         texts = [text for each in yaml.safe_load(ORDINARY.read_text()).values() for text in each]
         kinds = [kind(text) for text in texts]
         assert len(texts) == 300
-        assert kinds.count("allow") == 257
+        assert kinds.count("allow") == 256
         assert kinds.count("asks") == 31
 
     @pytest.mark.parametrize("given", [".", b".", pathlib.Path()])
@@ -618,9 +618,6 @@ class TestCommands:
             "if [[ ! -f 'a b' ]]; then ls; fi",
             'x=$(ls); [[ -n "$x" ]] && [[ a != "a ${x}" ]]',
             "[[ sub/a == a.b ]] | cat",
-            'count=0; for f in sub/*; do count=$((count + 1)); done; echo "$count files"',
-            'x=1\ny=$(( x*2 - $x/3%4 ))\necho $((x+y)) "$((7))"',
-            "x=-1; x=1$((x)); cat <<E\n$((x))\nE",
         ],
     )
     def test_what_runs(self, ws: pathlib.Path, text: str) -> None:
@@ -953,7 +950,7 @@ LONG = {
     "choices": 'case "$?" in a) ',
     "empty choices": 'case "$?" in a) ;; esac;',
     "tests of bash": "[[ -n a ]];",
-    "sums": "x=1;echo $((x+1));",
+    "names that are read": "read -r x y;",
     "parts of variables": "${a%b}",
     "patterns that begin words": "wc ?x;",
 }
@@ -985,9 +982,7 @@ class TestTime:
             'case "$?" in ' + "a) ;; " * 15_000,
             "[[ -n 'a" + " " * 50_000 + "' ]]",
             "[[ -n " + " " * 50_000,
-            "echo $((" + "1 + " * 20_000 + "1))",
-            "echo $((" + " " * 50_000,
-            "x=1; " + "y=$((x)); " * 9_000,
+            "x=1; " + "read y; " * 1_900,
             "echo ${x%" + "a" * 50_000,
             "wc " + "* " * 30_000,
             "cp -r " + "sub " * 1_000 + "x",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from otelhooks.policy.shells.kinds import ASSIGNED, HERE, MARKS, Folders, Kinds
-from otelhooks.policy.shells.nodes import check_sums, check_typed, literal, nodes
+from otelhooks.policy.shells.nodes import check_typed, literal, nodes
 from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN, Argument, Reading, read
 from otelhooks.policy.shells.places import ALL, Kept, Places
 from otelhooks.policy.shells.reader import (
@@ -44,7 +44,9 @@ _TAR = re.compile("[a-eg-zA-Z]+f?")
 """Letters before all options: `f` takes the next word even as the first."""
 _REPEATED = frozenset(("for", "loop", "pipe"))
 _READING = frozenset(("<", "<<", "<&", ">&"))
+_SEVERAL_FOUND = Argument(FOUND, many=True)
 _PRINTING = frozenset(("-print", "-ls", "-exec"))
+_LEFT_OUT = re.compile("[A-Za-z0-9_.-]+")
 _ENDING = re.compile(r"\*?[A-Za-z0-9_.-]+")
 _CHOOSING = frozenset(("-o", "-or", "-not", "!", "(", ","))
 _REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
@@ -118,7 +120,6 @@ class Judge:
         self._loops, self._known = {}, set()
         try:
             self._names(node)
-            check_sums(node)
             self._run(node, folders)
         finally:
             self._loops, self._known = saved
@@ -217,8 +218,6 @@ class Judge:
             text = part.text
             if part.kind == "glob":
                 text, many = GLOBS[text], True
-            elif part.kind == "sum":
-                text, splits = UNKNOWN, splits or not part.quoted
             elif part.kind in {"variable", "changed"}:
                 value = self._variable(part)
                 text, splits = value.text, splits or value.splits
@@ -281,6 +280,8 @@ class Judge:
                     self._kinds.check_name(name)
             words = [self._operand(word, folders) for word in node.words]
             if words:
+                if words[0].text == "read" and not all(map(_is_literal, node.words)):
+                    raise Refused("unread", "`read` gives values to names that are not plain words")
                 operators = {each.operator for each in node.redirects}
                 if not operators.isdisjoint({"<", "<<", "<&"}):
                     before = None  # what is piped into it is not what it reads
@@ -326,7 +327,8 @@ class Judge:
             )
         elif name == "git" and self._places.has_programs_of_git:
             self._kinds.runs("git` with settings that name programs or files, `git")
-        if ("/" in name and found.entries == [_FREE]) or found.name == "yarn run":
+        is_own = "/" in name and (found.entries == [_FREE] or not _INSTALLED.fullmatch(name))
+        if is_own or found.name == "yarn run":
             self._code(args)
         if name == "npx":
             self._npx(found.name, folders)
@@ -410,12 +412,12 @@ class Judge:
             if before is None or not _lists(before) or "-0" not in found.options:
                 raise Refused("program", "`xargs`: write `find ... -print0 | xargs -0 ...`")
             names = _found_by(before, "-print0")
-            self._on_found([*commands, Argument(FOUND)], before, folders, names)
+            self._on_found([*commands, _SEVERAL_FOUND], before, folders, names)
         elif commands or found.name == "env":
             if not commands:
                 raise Refused("secret", "`env` prints the environment")
-            if commands[0].text == "cd":
-                raise Refused("program", "`cd` is started by another program")
+            if commands[0].text in {"cd", "read"}:
+                raise Refused("program", f"`{commands[0].text}` is started by another program")
             self._program(commands, folders, None)
         if found.name == "cp" and re.search(
             f"ignore|{FOUND}", "".join(v.text for _, v in found.operands)
@@ -462,6 +464,10 @@ class Judge:
                 self._kinds.path("moved", source.text, folders)
 
 
+def _is_literal(word: Word) -> bool:
+    return all(part.kind == "text" for part in word)
+
+
 def _kept(found: Reading) -> Kept:
     """Return what grep and rg keep of a directory, where it is certain."""
     given: dict[str, list[str]] = {"glob": [], "included": [], "excluded": [], "left_out": []}
@@ -470,7 +476,8 @@ def _kept(found: Reading) -> Kept:
     only = [*given["glob"], *given["included"]]
     if given["excluded"] or not all(map(_ENDING.fullmatch, only)):
         only = []
-    return Kept(tuple(only), frozenset(given["left_out"]))
+    left_out = given["left_out"] if all(map(_LEFT_OUT.fullmatch, given["left_out"])) else ()
+    return Kept(tuple(only), frozenset(left_out))
 
 
 def _found_by(finding: Reading, action: str) -> str:
@@ -504,12 +511,14 @@ def _cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]
         elif inner is None:
             kept.append(arg)
         elif arg.text in {";", "+"}:
-            commands.append(inner)
+            is_one = arg.text == ";"
+            found = Argument(FOUND) if is_one else _SEVERAL_FOUND
+            commands.append([found if each.text == FOUND else each for each in inner])
             inner = None
         elif arg.text == "{}" or "{}" not in arg.text:
             inner.append(Argument(FOUND) if arg.text == "{}" else arg)
         else:
             raise Refused("program", "`find -exec`: write `{}` as a word of its own")
-    if inner is not None or not all(Argument(FOUND) in each[1:] for each in commands):
+    if inner is not None or not all(FOUND in [word.text for word in each[1:]] for each in commands):
         raise Refused("program", "`find -exec` needs a command with `{}`, and its end")
     return kept, commands

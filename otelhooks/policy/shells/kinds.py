@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN, Argument
+from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, TOP, UNKNOWN, Argument
 from otelhooks.policy.shells.places import ALL, TREES, WILD, Kept, Places
 from otelhooks.policy.shells.reader import Refused
 from otelhooks.policy.shells.scripts import SCRIPTS
@@ -229,7 +229,11 @@ class Kinds:
         if text == "-":
             self.ask("what is only in the command is asked about")
         shown = text.translate(WILD)
-        self.path("tracked", "." if re.search(r"[*?\[\\]|^:", shown) else text, folders)
+        if shown.startswith(":"):
+            text = TOP
+        elif re.search(r"[*?\[\\]", shown):
+            text = TOP if ".." in shown else "."
+        self.path("tracked", text, folders)
 
     def _removed(self, text: str, folders: Folders) -> None:
         """Judge what git removes, with patterns of its own."""

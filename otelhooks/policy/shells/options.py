@@ -9,7 +9,7 @@ from typing import NamedTuple
 from otelhooks.policy.shells.reader import Refused
 from otelhooks.policy.shells.table import Entry, Value
 
-__all__ = ["FOUND", "GLOBS", "PIPE", "UNKNOWN", "Argument", "Reading", "read"]
+__all__ = ["FOUND", "GLOBS", "PIPE", "TOP", "UNKNOWN", "Argument", "Reading", "read"]
 
 UNKNOWN = "\ue000"
 """What is only known when the command runs."""
@@ -17,6 +17,8 @@ PIPE = "\ue001"
 """The file that `<(...)` is."""
 FOUND = "\ue002"
 """A path that `find` prints; what it can be was judged with `find`."""
+TOP = "\ue006"
+"""The top of the repository that git works in."""
 GLOBS = {"*": "\ue003", "?": "\ue004"}
 """Signs of patterns for names, where they are not in quotes."""
 
@@ -116,7 +118,8 @@ class _Reader:
         if not entry.edits.isdisjoint(self.options):
             operands = [("write" if kind == "read" else kind, value) for kind, value in operands]
         if here and not any(kind == here for kind, _ in operands):
-            operands.append((here, Argument(".")))
+            is_whole = self.name.startswith("git ") and here in {"tracked", "tree"}
+            operands.append((here, Argument(TOP if is_whole else ".")))
         return operands
 
     def _words(self) -> None:

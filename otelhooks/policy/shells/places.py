@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from otelhooks.policy.paths import Folder, real_path
-from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN
+from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, TOP, UNKNOWN
 from otelhooks.policy.shells.reader import Refused
 
 __all__ = ["ALL", "MOST_FILES", "TREES", "WILD", "Kept", "Places", "is_secret"]
@@ -227,6 +227,8 @@ class Places:
             path == "/dev/null" and use != "remove"
         ):
             return
+        if path == TOP:
+            path, folder = self._top(folder), ""
         if any(mark in path for mark in (UNKNOWN, PIPE, FOUND)):
             raise Refused("outside", "a path is only known when the command runs")
         shown = path.translate(WILD)
@@ -246,6 +248,12 @@ class Places:
         self._place(use if is_plain else "read", begin, shown, kept)
         for place in matches:
             self._place(use, place, shown, kept)
+
+    def _top(self, folder: str) -> str:
+        """Return the directory, relative to the start, of the repository that git finds in one."""
+        here = Path(os.path.realpath(os.path.join(self.start, folder)))
+        top = next((each for each in (here, *here.parents) if self.has(".git", str(each))), here)
+        return os.path.relpath(top, os.path.realpath(self.start))
 
     def _matches(self, path: str, shown: str) -> Iterator[str]:
         """Yield the fixed beginning of a path and, if it is a pattern, what it matches now."""

@@ -24,8 +24,6 @@ _VARIABLE = re.compile(
 )
 _CHANGED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(?:%%?|##?)[A-Za-z0-9_.,/*?-]+|\^\^?|,,?)\}")
 """A variable without its beginning or end, or with other capitals (an error but in bash)."""
-_OPERAND = r"[ \t]*(?:\$?[A-Za-z_][A-Za-z0-9_]*|[0-9]{1,9})[ \t]*"
-_SUM = re.compile(rf"\$\(\({_OPERAND}(?:[-+*/%]{_OPERAND})*\)\)")
 _TESTED = (
     r"(?:[A-Za-z0-9_.,/][A-Za-z0-9_.,/-]*|\$[A-Za-z_][A-Za-z0-9_]*"
     r"|'[^'\n]*'|\"(?:[^\"$`\\!\n]|\$(?=[A-Za-z_{]))*\")"
@@ -70,8 +68,8 @@ class Part(NamedTuple):
 
     Attributes:
         kind: ``text``, ``glob``, ``variable``, ``changed`` (a part of a variable, or with other
-            capitals), ``sum``, ``output`` (of commands), or ``pipe`` (``<(...)``).
-        text: The text, ``*`` or ``?``, the variable's name, or the sum.
+            capitals), ``output`` (of commands), or ``pipe`` (``<(...)``).
+        text: The text, ``*`` or ``?``, or the variable's name.
         quoted: Whether it is in quotes, so that it cannot become several words.
         node: Commands whose output it is.
     """
@@ -254,7 +252,7 @@ class _Reader:
         if self._peek() == "(":
             self.at += 1
             if self._peek() == "(":
-                _unread("`((`: write `x=$((x + 1))`")
+                _unread("`((`, which calculates: use a program of the workspace")
             body = self._list(())
             self._take(")")
             return Block("subshell", (body,), self._redirects())
@@ -597,11 +595,10 @@ class _Reader:
         if match is not None:
             self.at = match.end()
             return Part("variable", match[1] or match[2] or match[3], quoted)
-        for kind, form, group in (("changed", _CHANGED, 1), ("sum", _SUM, 0)):
-            match = form.match(self.text, self.at)
-            if match is not None:
-                self.at = match.end()
-                return Part(kind, match[group], quoted)
+        match = _CHANGED.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+            return Part("changed", match[1], quoted)
         self.at += 1
         following = self._peek()
         if following == "(":
@@ -614,7 +611,7 @@ class _Reader:
         """Read commands in parentheses."""
         self._take("(")
         if self._peek() == "(":
-            _unread("arithmetic: only numbers and names with `+`, `-`, `*`, `/`, `%` are read")
+            _unread("`$((`, which calculates: use a program of the workspace")
         if self._due:
             _unread("a substitution before a here-document has started")
         self.inner += 1

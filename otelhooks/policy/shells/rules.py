@@ -64,6 +64,8 @@ _HARMLESS = re.compile(
 """Names of arguments that do not change what a command does."""
 _TYPED = re.compile("term|stdin|input|keys|chars|tmux|pty|console|interactive")
 """In names of tools and arguments: the text is typed, or may be."""
+_FOLDER = re.compile(r"(?!-)[\w./@+, -]*")
+"""A directory that means the same if a tool writes it into its command."""
 _KEPT_S = 1.0
 _SHOWN = WILD | dict.fromkeys(map(ord, (UNKNOWN, PIPE, FOUND)), "...")
 """How a sentence shows the marks of what is not known."""
@@ -239,6 +241,8 @@ def _found(
     for folder in folders:
         try:
             Places(here, workspaces).check("look", folder.strip(), "")
+            if _FOLDER.fullmatch(folder) is None:
+                yield "outside", "the directory to run in is more than a path to a shell"
         except Refused as error:
             yield error.kind, str(error)
     for folder in ("", *folders):
