@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 @click.option("--tool", metavar="TOOL", help="Stop these tools: a name, a glob or server/tool.")
 @click.option("--agent", metavar="GLOB", help="Stop this agent, with the agents that it calls.")
 @click.option("--all", "is_all", is_flag=True, help="Stop every tool call.")
-@click.option("--why", default="", metavar="TEXT", help="The reason that the model reads.")
+@click.option("--why", metavar="TEXT", help="The reason that the model reads.")
 @options.person("by", "Who stops them")
-def stop(tool: str | None, agent: str | None, is_all: bool, why: str, by: str | None) -> None:
+def stop(
+    tool: str | None, agent: str | None, is_all: bool, why: str | None, by: str | None
+) -> None:
     """Deny tool calls in all running programs of this user.
 
     Works within a second, before every rule, and in monitor mode too. Calls that are already
@@ -37,12 +39,17 @@ def stop(tool: str | None, agent: str | None, is_all: bool, why: str, by: str | 
     from otelhooks.policy.stops import stop_now
 
     place = _place()
+    for name, text in (("--tool", tool), ("--agent", agent)):
+        if text is not None and not text.strip():
+            raise ConfigError(f"{name} is empty", hint="leave it out; --all stops every tool")
     if not (tool or agent or is_all):
+        if why is not None or by is not None:
+            raise ConfigError("it is not said what to stop", hint="add --tool, --agent or --all")
         _list(place)
         return
     if is_all and (tool or agent):
         raise ConfigError("--all stops every tool", hint="leave it out beside --tool and --agent")
-    made = stop_now(tool=tool or "*", agent=agent or "", why=why, by=by or getpass.getuser())
+    made = stop_now(tool=tool or "*", agent=agent or "", why=why or "", by=by or getpass.getuser())
     place.put(made)
     click.echo(f"stopped: {_row(made)}", err=True)
     click.echo(f"hint: `otelhooks go {made.id}` lifts it", err=True)
@@ -69,7 +76,10 @@ def go(ids: tuple[str, ...], is_all: bool) -> None:
     chosen = list(known) if is_all else list(ids)
     for id in chosen:
         click.echo(_row(known[id]))
+    if not chosen:
+        click.echo("no stop is kept here; programs that hold an earlier one continue")
     confirm("lift this", "lifting a stop", "not lifted")
+    place.prepare()  # while it is missing, programs hold the last stops
     for id in chosen:
         place.lift(id)
     click.echo("lifted; programs continue within a second", err=True)
@@ -95,5 +105,6 @@ def _list(place: Place) -> None:
 
 
 def _row(stop: Stop) -> str:
-    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(stop.at))
-    return one_line("  ".join(filter(None, (stop.id, stop.what, f"by {stop.by}, {at}", stop.why))))
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(stop.at)) if stop.at else ""
+    who = ", ".join(filter(None, (f"by {stop.by}" if stop.by else "", at)))
+    return one_line("  ".join(filter(None, (stop.id, stop.what, who, stop.why))))

@@ -56,8 +56,8 @@ class Stop:
         tool: Tools, as in a rule.
         agent: Glob of an agent's name; empty for every agent.
         why: Reason that the model reads.
-        by: Who stopped them.
-        at: When; seconds since the Unix epoch.
+        by: Who stopped them; empty if that cannot be read.
+        at: When; seconds since the Unix epoch, or 0 if that cannot be read.
     """
 
     id: str
@@ -85,7 +85,8 @@ class Stop:
         Raises:
             ConfigError: A glob cannot be used.
         """
-        reason = f"Stopped by {self.by or 'a person'}{f': {self.why}' if self.why else '.'}"
+        by, why = f" by {self.by}" if self.by else "", f": {self.why}" if self.why else "."
+        reason = f"Stopped{by}{why}"
         own = self.agent
         for agent in (own, f"*/{own}", f"{own}/*", f"*/{own}/*") if own else (None,):
             yield veto(
@@ -144,6 +145,14 @@ class Place(Protocol):
 
         Raises:
             ConfigError: The place cannot be reached.
+        """
+        ...
+
+    def prepare(self) -> None:
+        """Make the place if it is missing.
+
+        Raises:
+            ConfigError: It cannot be made.
         """
         ...
 

@@ -271,6 +271,8 @@ class Handle:
         log.info("pins of MCP tools loaded again")
 
     def _watch_stops(self, place: stops.Place, known: tuple[stops.Stop, ...]) -> None:
+        if known:
+            _tell_stopped(known)
         self._stop_watch = stops.Watch(place, known, self._stop)
 
     def _stop(self, given: tuple[stops.Stop, ...]) -> None:
@@ -278,11 +280,10 @@ class Handle:
         with self._lock:
             self._runtime.stopped = stops.rules_of(given)
             self._swap()
-        if not given:
+        if given:
+            _tell_stopped(given)
+        else:
             log.warning("every stop of `otelhooks stop` is lifted")
-            return
-        said = "; ".join(one_line(one.said, LOGGED) for one in given)
-        log.warning("stopped by `otelhooks stop`: %s", said)
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
         """Send on what is queued: durations, spans, events, audit records.
@@ -372,6 +373,11 @@ class Handle:
 
     def is_strict(self, loaded: Loaded) -> bool:
         return loaded.can_deny if self._config.strict is None else self._config.strict
+
+
+def _tell_stopped(given: Iterable[stops.Stop]) -> None:
+    said = "; ".join(one_line(one.said, LOGGED) for one in given)
+    log.warning("stopped by `otelhooks stop`: %s", said)
 
 
 def _can_stop(rules: PolicySet) -> bool:

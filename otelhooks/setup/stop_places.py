@@ -13,6 +13,8 @@ __all__ = ["place_of"]
 
 OFF = "off"
 _HASH = "otelhooks:stops"
+_ELSEWHERE = "set OTELHOOKS_STOPS to a folder of this user"
+_LIFT = "put the folder back, or make it again and lift its stops: `otelhooks go --all`"
 
 
 class _Folder:
@@ -20,15 +22,21 @@ class _Folder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._last: tuple[Stop, ...] = ()
 
     def kept(self) -> tuple[Stop, ...]:
         try:
             names = sorted(name for name in os.listdir(self._path) if name.endswith(".json"))
-        except FileNotFoundError:
+            found = tuple(filter(None, map(self._stop, names)))
+            self._path.stat()  # it may be moved meanwhile, which lifts nothing
+        except FileNotFoundError as error:
+            if self._last:
+                raise self._problem("read", error, _LIFT) from error
             return ()
         except OSError as error:
             raise self._problem("read", error) from error
-        return tuple(filter(None, map(self._stop, names)))
+        self._last = found
+        return found
 
     def _stop(self, name: str) -> Stop | None:
         id = name.removesuffix(".json")
@@ -39,9 +47,15 @@ class _Folder:
         except (OSError, ValueError):
             return unreadable(id)
 
-    def put(self, stop: Stop) -> None:
+    def prepare(self) -> None:
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._problem("written", error) from error
+
+    def put(self, stop: Stop) -> None:
+        self.prepare()
+        try:
             written = self._path / f"{stop.id}.new"  # never read half written
             written.write_text(as_text(stop), encoding="utf-8")
             written.replace(self._path / f"{stop.id}.json")
@@ -60,10 +74,10 @@ class _Folder:
             raise self._problem("written", error) from error
         return True
 
-    def _problem(self, how: str, error: OSError) -> ConfigError:
+    def _problem(self, how: str, error: OSError, hint: str = _ELSEWHERE) -> ConfigError:
         return ConfigError(
             f"`{self._path}`, where stops are kept, cannot be {how}: {error.strerror or error}",
-            hint="set OTELHOOKS_STOPS to a folder of this user",
+            hint=hint,
         )
 
 
@@ -78,6 +92,9 @@ class _Redis:
         with self._problems():
             found: dict[str, str] = self._redis.hgetall(_HASH)
         return tuple(read(id, found[id]) for id in sorted(found))
+
+    def prepare(self) -> None:
+        """Nothing: a server makes the hash with the first stop."""
 
     def put(self, stop: Stop) -> None:
         with self._problems():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -115,12 +116,19 @@ def test_the_log_says_that_a_stop_cannot_be_read(
     folder.mkdir()
     (folder / "0000abcd.json").write_text("{")
     until(lambda: "every tool: a stop cannot be read" in caplog.text)
+    listed = run("stop").stdout
+    assert listed == (
+        "0000abcd  every tool  a stop cannot be read, so that every call is stopped\n"
+    )
 
 
-def test_one_that_starts_later_is_stopped_too(folder: Path) -> None:
-    run("stop", "--all")
+def test_one_that_starts_later_is_stopped_too(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run("stop", "--all", "--as", "u-17")
     otelhooks.instrument()
     assert denied(look_up)
+    assert caplog.messages.count("stopped by `otelhooks stop`: every tool, by u-17") == 1
 
 
 def test_it_goes_before_every_rule_and_monitor_mode(folder: Path) -> None:
@@ -269,7 +277,7 @@ class TestFailsClosed:
         folder.mkdir()
         (folder / "x.json").write_bytes(text.encode("latin-1"))
         otelhooks.instrument()
-        with pytest.raises(Denied, match="a stop cannot be read"):
+        with pytest.raises(Denied, match=r"^Stopped: a stop cannot be read"):  # by no person
             send()
 
     @pytest.mark.parametrize("id", ["../other", "/tmp/other", "a/b", ""])
@@ -297,6 +305,73 @@ class TestFailsClosed:
         time.sleep(0.1)
         assert denied(look_up)
         assert caplog.text.count("it is away") == 1
+
+    @pytest.mark.parametrize("how", ["moved", "removed", "moved while it is read"])
+    def test_a_folder_that_is_gone_keeps_the_last_stops(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        how: str,
+    ) -> None:
+        run("stop", "--all")
+        otelhooks.instrument()
+        away, read = folder.with_name("away"), stop_places._Folder._stop
+
+        def move_and_read(self: Any, name: str) -> Any:
+            folder.rename(away)
+            return read(self, name)
+
+        if how == "moved while it is read":
+            monkeypatch.setattr(stop_places._Folder, "_stop", move_and_read)
+        elif how == "moved":
+            folder.rename(away)
+        else:
+            shutil.rmtree(folder)
+        until(lambda: "the last ones hold" in caplog.text)
+        time.sleep(0.1)
+        assert denied(look_up)
+        assert caplog.text.count("the last ones hold") == 1
+        assert "hint: put the folder back, or make it again" in caplog.text
+
+    def test_it_can_be_put_back_or_made_again_to_lift_them(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        run("stop", "--all")
+        otelhooks.instrument()
+        away = folder.with_name("away")
+        folder.rename(away)
+        until(lambda: "the last ones hold" in caplog.text)
+        away.rename(folder)
+        time.sleep(0.1)
+        assert denied(look_up)
+
+        caplog.clear()
+        shutil.rmtree(folder)
+        until(lambda: "the last ones hold" in caplog.text)
+        monkeypatch.setattr("otelhooks.cli.stop.confirm", lambda *_: None)
+        lifted = run("go", "--all")
+        assert lifted.exit_code == 0
+        assert "no stop is kept here" in lifted.output
+        until(lambda: not denied(look_up))
+
+    def test_a_folder_that_is_gone_when_nothing_was_stopped_stops_nothing(
+        self, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        folder.mkdir()
+        otelhooks.instrument()
+        folder.rmdir()
+        time.sleep(0.1)
+        assert look_up() == "ada"
+        assert "the last ones hold" not in caplog.text
+
+    def test_lifting_the_last_stop_leaves_the_folder(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run("stop", "--all")
+        monkeypatch.setattr("otelhooks.cli.stop.confirm", lambda *_: None)
+        assert run("go", "--all").exit_code == 0
+        assert list(folder.iterdir()) == []
 
     def test_a_file_in_its_place_is_an_error_at_the_start(self, folder: Path) -> None:
         folder.write_text("a note")
@@ -332,6 +407,13 @@ class TestCommands:
         [
             (["stop", "--all", "--tool", "x"], "--all stops every tool"),
             (["stop", "--tool", "a, b"], "a, b"),
+            (["stop", "--tool", ""], "--tool is empty"),
+            (["stop", "--agent", " "], "--agent is empty"),
+            (["stop", "--tool", "x", "--agent", ""], "--agent is empty"),
+            (["stop", "--all", "--tool", ""], "--tool is empty"),
+            (["stop", "--why", "Fire."], "it is not said what to stop"),
+            (["stop", "--why", ""], "it is not said what to stop"),
+            (["stop", "--as", "u-17"], "it is not said what to stop"),
             (["go"], "no stop is named"),
             (["go", "12345678"], "there is no stop `12345678`"),
         ],
