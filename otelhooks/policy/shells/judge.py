@@ -86,7 +86,7 @@ class Judge:
 
     def __init__(self, places: Places, programs: frozenset[str] = frozenset()) -> None:
         self._kinds = Kinds(places, self._text)
-        self.problems = self._kinds.problems
+        self.problems: dict[tuple[str, str], None] = self._kinds.problems
         self._places = places
         self._programs = programs
         self._table = table()
