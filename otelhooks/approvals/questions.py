@@ -13,8 +13,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-import re
 import time
 import unicodedata
 from collections import Counter
@@ -24,14 +22,11 @@ from typing import Any
 
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import is_unseen, one_line
-from otelhooks.store.redis_server import is_redis
 
-__all__ = ["KEPT_S", "Answer", "Question", "Questions", "check", "is_role", "questions_at"]
+__all__ = ["KEPT_S", "Answer", "Question", "Questions", "check", "is_role"]
 
 KEPT_S = 7 * 86_400
 """How long questions that have ended are listed, in seconds."""
-
-_ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+:\d+(/|$)")
 
 _NAME = 60  # most columns of a name that is quoted
 
@@ -428,28 +423,3 @@ def _for_another(question: Question) -> ConfigError:
         f"the answer to question {question.id} is for another call, and does not count",
         hint="another program changes questions: let only this user write where they are kept",
     )
-
-
-def questions_at(place: str | os.PathLike[str] | None) -> Questions:
-    """Return the questions that are kept in a file or at an address.
-
-    Args:
-        place: ``redis://host:6379/0`` or ``rediss://...``, a store's file, or None for the local
-            store of this process.
-
-    Raises:
-        ConfigError: It cannot be used.
-    """
-    text = os.fspath(place) if place is not None else ""
-    if is_redis(text):
-        from otelhooks.approvals.redis_questions import RedisQuestions
-
-        return RedisQuestions(text)
-    if _ADDRESS.match(text):
-        raise ConfigError(
-            "the place of questions looks like an address, but not like one of Redis",
-            hint="write `redis://host:6379/0`, or the path of the store's file",
-        )
-    from otelhooks.approvals.store_questions import StoreQuestions
-
-    return StoreQuestions(place)

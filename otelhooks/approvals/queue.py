@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from otelhooks import config, types
 from otelhooks.approvals import Unavailable
 from otelhooks.approvals.layout import as_json
-from otelhooks.approvals.questions import Answer, Question, Questions, is_role, questions_at
+from otelhooks.approvals.places import questions_at
+from otelhooks.approvals.questions import Answer, Question, Questions, is_role
 from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval

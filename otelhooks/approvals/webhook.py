@@ -26,7 +26,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from otelhooks.approvals.layout import argument
-from otelhooks.approvals.questions import Answer, Question, questions_at
+from otelhooks.approvals.places import questions_at
+from otelhooks.approvals.questions import Answer, Question
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.own_threads import spawn
 from otelhooks.plain_text import LOGGED, one_line

@@ -150,7 +150,7 @@ def deny_command(id: str, place: str | None, approver: str | None) -> None:
 
 
 def _questions(place: str | None) -> Questions:
-    from otelhooks.approvals.questions import questions_at
+    from otelhooks.approvals.places import questions_at
     from otelhooks.store import schema
 
     if place is None or "://" not in place:

@@ -12,7 +12,8 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from otelhooks.approvals.questions import Answer, Question, doubts, questions_at
+from otelhooks.approvals.places import questions_at
+from otelhooks.approvals.questions import Answer, Question, doubts
 from otelhooks.hooks.calls import same_json
 from otelhooks.plain_text import is_unseen, one_line, sanitize
 from otelhooks.store import terminal

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 import otelhooks
 from otelhooks import approvals, policy
-from otelhooks.approvals.questions import Answer, Question, Questions, questions_at
+from otelhooks.approvals.places import questions_at
+from otelhooks.approvals.questions import Answer, Question, Questions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
 from tests.servers.redis_server import NEEDS_REDIS, Server
