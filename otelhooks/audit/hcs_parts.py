@@ -6,7 +6,7 @@ which tools execute nothing that could be recorded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from otelhooks.hooks.base import PostParamsNormalizationHook, PreToolCallDecideHook
@@ -16,9 +16,8 @@ from otelhooks.records.arguments import arguments_hash
 from otelhooks.types import HookResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from otelhooks.audit.hcs import HcsAuditTrailHook
     from otelhooks.hooks.base import Hook
     from otelhooks.hooks.calls import Call
     from otelhooks.hooks.context import HookContext
@@ -31,7 +30,27 @@ RETURN_BYTES = "returnBytes"
 """The mode in which the kit sends nothing. Source: hedera-agent-kit 3.4.2, `AgentMode`."""
 
 
-def parts_of(hook: HcsAuditTrailHook) -> tuple[Hook, ...]:
+class _Whole(Protocol):
+    """What the parts need of `HcsAuditTrailHook`."""
+
+    required: bool
+    executed_only: bool
+
+    @property
+    def spooled(self) -> int: ...
+
+    def wants(self, tool: str, server: str | None, canonical: Iterable[str]) -> bool: ...
+
+    def offer(self, client: Any) -> None: ...
+
+    def write(self, record: Mapping[str, Any]) -> Receipt: ...
+
+    def send(self) -> None: ...
+
+    def flush(self, timeout: float | None = None) -> bool: ...
+
+
+def parts_of(hook: _Whole) -> tuple[Hook, ...]:
     """Return the parts of a hook, each for a point of its own."""
     return _ModeAtFirst(hook), _ModeOfSteps(hook), _Records(hook)
 
@@ -51,7 +70,7 @@ class _Mode:
 
     name = NAME
 
-    def __init__(self, hook: HcsAuditTrailHook) -> None:
+    def __init__(self, hook: _Whole) -> None:
         self._hook = hook
 
     async def run(self, context: HookContext, data: ToolCall) -> HookResult:
@@ -79,7 +98,7 @@ class _Records(Recorder):
 
     name = NAME
 
-    def __init__(self, hook: HcsAuditTrailHook) -> None:
+    def __init__(self, hook: _Whole) -> None:
         self._hook = hook
         self._followed: WeakSet[HookContext] = WeakSet()
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from otelhooks import types
 
 if TYPE_CHECKING:
-    from otelhooks.hooks.context import OperationContext
     from otelhooks.hooks.said import Message
 
 __all__ = ["Call", "copy_json", "same_json"]
@@ -180,7 +179,7 @@ class Call:
         self.is_counted: bool = False
         self.op: Any = None
         self.said: tuple[Message, ...] = ()
-        self.ahead: OperationContext | None = None
+        self.ahead: Any = None  # an `OperationContext` or None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None
         self._where: dict[str, Any] | None = None

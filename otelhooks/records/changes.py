@@ -1,4 +1,4 @@
-"""The changes that a hook's answer may ask for, and which of them each point reads.
+"""Which of the changes that a hook's answer asks for its point reads.
 
 Not beside `HookResult`: the engine imports this, and pydantic only when a hook is called.
 """
@@ -9,12 +9,7 @@ from typing import Any
 
 from otelhooks.records.failures import WrongAnswer
 
-__all__ = ["CHANGES", "refuse_decision", "refuse_unread"]
-
-CHANGES = frozenset(
-    ("modified_args", "replace_args", "modified_prompt", "modified_messages", "modified_tools")
-) | {"response", "input", "output", "messages", "tools"}
-"""Fields of a `HookResult` that change something."""
+__all__ = ["refuse_decision", "refuse_unread"]
 
 
 def refuse_unread(answer: Any, point: str) -> None:
@@ -27,13 +22,12 @@ def refuse_unread(answer: Any, point: str) -> None:
     Raises:
         WrongAnswer: It has one.
     """
-    given, read = CHANGES & answer.model_fields_set, _READ.get(point)
-    if not given or read is None:
+    read = _READ.get(point)
+    if read is None:
         return
-    for name in sorted(given.difference(read)):
-        if getattr(answer, name) is not None:
-            fields = " or ".join(f"`{each}`" for each in read)
-            raise WrongAnswer(f"`{name}` changes nothing at {point}, which takes {fields}")
+    for name in sorted(answer.changes().difference(read)):
+        fields = " or ".join(f"`{each}`" for each in read)
+        raise WrongAnswer(f"`{name}` changes nothing at {point}, which takes {fields}")
 
 
 def refuse_decision(answer: Any) -> None:
@@ -49,10 +43,7 @@ def refuse_decision(answer: Any) -> None:
         return
     from otelhooks.types import HookResult
 
-    if isinstance(answer, HookResult) and (
-        not answer.allow
-        or any(getattr(answer, name) is not None for name in CHANGES & answer.model_fields_set)
-    ):
+    if isinstance(answer, HookResult) and (not answer.allow or answer.changes()):
         raise WrongAnswer(
             "it only inspects: the deny or change that it returned has no effect; register it as "
             "a hook that decides or transforms"

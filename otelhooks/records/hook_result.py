@@ -9,10 +9,14 @@ from typing import Any, ClassVar, Literal
 import pydantic
 from typing_extensions import Self
 
-from otelhooks.records.changes import CHANGES
 from otelhooks.records.failures import WrongAnswer
 
 __all__ = ["HookAction", "HookResult"]
+
+
+_CHANGES = frozenset(
+    ("modified_args", "replace_args", "modified_prompt", "modified_messages", "modified_tools")
+) | {"response", "input", "output", "messages", "tools"}
 
 
 class HookAction(str, enum.Enum):
@@ -81,6 +85,11 @@ class HookResult(pydantic.BaseModel):
         _put(made, "__pydantic_private__", None)
         return made
 
+    def changes(self) -> set[str]:
+        """Return the fields that change something here."""
+        given = _CHANGES & self.model_fields_set
+        return {name for name in given if getattr(self, name) is not None}
+
     @pydantic.model_validator(mode="wrap")
     @classmethod
     def _read(cls, data: Any, read: pydantic.ModelWrapValidatorHandler[Self]) -> Self:
@@ -96,9 +105,7 @@ class HookResult(pydantic.BaseModel):
 
     def _derive_action(self) -> None:
         if self.action is None:
-            given = CHANGES & self.model_fields_set
-            changes = any(getattr(self, name) is not None for name in given)
-            derived = HookAction.MODIFY if changes else HookAction.ALLOW
+            derived = HookAction.MODIFY if self.changes() else HookAction.ALLOW
             self.action = derived if self.allow else HookAction.DENY
         elif self.action is HookAction.DENY:
             self.allow = False

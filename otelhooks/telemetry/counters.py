@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import SpanContext
 
-    from otelhooks.telemetry.histograms import HistogramCell
-
     AttributeValue: TypeAlias = str | bool | int | float
     Attributes: TypeAlias = Mapping[str, AttributeValue]
 
@@ -109,7 +107,7 @@ class Timing:
             counted.exemplar = exemplar
 
 
-C = TypeVar("C", bound="Cell | HistogramCell")
+C = TypeVar("C")
 
 
 class Series(Generic[C]):
