@@ -20,20 +20,19 @@ from otelhooks.hooks.run_cache import run_state
 from otelhooks.hooks.script_host import set_active
 from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
 from otelhooks.loops.blocks import block
-from otelhooks.pipeline import runtime, sessions
+from otelhooks.pipeline import runtime, session_points
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.drivers import Split
 from otelhooks.pipeline.frames import (
     Op,
-    Scope,
     current_frame,
     current_scope,
     with_scope,
 )
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.script_services import ScriptHost
-from otelhooks.pipeline.sessions import Session
+from otelhooks.pipeline.sessions import Scope, Session
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.telemetry import semconv
 
@@ -159,8 +158,8 @@ def session(
         opened.span = rt.spans.start("session", opened.wire_attributes(rt.user_attribute), None)
     try:
         with _in_scope(inner):
-            if rt is not None and drive(sessions.begin(rt, opened, inner)):
-                sessions.emit(rt, opened, semconv.EVENT_SESSION_START, "session_start", None)
+            if rt is not None and drive(session_points.begin(rt, opened, inner)):
+                session_points.emit(rt, opened, semconv.EVENT_SESSION_START, "session_start", None)
             yield opened.context
     finally:
         with opened.lock:
@@ -185,7 +184,7 @@ def _end(rt: Runtime | None, session: Session) -> None:
     """End a conversation once no block runs it any more."""
     if rt is not None:
         rt.sessions.end(session.id)
-        sessions.end(rt, session)
+        session_points.end(rt, session)
     if session.span is not None:
         session.span.end()
         session.span = None

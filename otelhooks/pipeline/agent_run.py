@@ -20,7 +20,7 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.said import Message, user_text
 from otelhooks.hooks.verdict import Judge, Verdict, refusal
-from otelhooks.pipeline import sessions
+from otelhooks.pipeline import session_points
 from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.frames import Op, Turn, current_frame, current_scope
@@ -116,19 +116,21 @@ class _AgentRun:
         # Inside a tool call without a turn, a model may have written the prompt.
         if self.outer is None and self.rt.listens(self.scope):
             self._hear()
-        started = yield from sessions.begin(self.rt, session, self.scope)
+        started = yield from session_points.begin(self.rt, session, self.scope)
         if self.request.is_resumed:
             looks = any(judge.needs_context for judge in self.judges)
             session.context.meet(lambda: True, looks=looks)
         self.tracing.open(links)
         if started:
-            sessions.emit(self.rt, session, semconv.EVENT_SESSION_START, "session_start", turn.otel)
+            session_points.emit(
+                self.rt, session, semconv.EVENT_SESSION_START, "session_start", turn.otel
+            )
         try:
             result = yield from self._turn()
         except GeneratorExit:  # abandoned: a closing generator may not yield, so hooks cannot run
             self.tracing.close(self.status)
             if self.owns_session:
-                sessions.end(self.rt, session)
+                session_points.end(self.rt, session)
             raise
         except BaseException as error:  # raised again by the driver
             result = Raised(error)
@@ -459,7 +461,7 @@ class _AgentRun:
         finally:
             self.tracing.close(self.status)
         if self.owns_session and self.status != "paused":
-            yield from sessions.finish(self.rt, self.turn.session)
+            yield from session_points.finish(self.rt, self.turn.session)
 
     def _run_end(self, info: types.RunInfo, result: Any) -> Generator[Run, Any, None]:
         info.duration = (now_ns() - self.tracing.started_ns) / 1e9

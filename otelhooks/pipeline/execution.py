@@ -282,7 +282,7 @@ class Execution(Traced):
             raw = raw.value
         if seat.is_paused(call, raw):
             self.status = "paused"
-            self.rt.pause(op)
+            self.rt.pauses.keep(op)
             return raw
         found = seat.error(call, raw)
         if found is None:
@@ -323,7 +323,7 @@ class Execution(Traced):
         error = raw.error
         if self.seat.is_control_flow(error):
             self.status = "paused"
-            self.rt.pause(self.op)
+            self.rt.pauses.keep(self.op)
             return raw
         if escapes(error):
             self.mark(error_type(error), "cancelled" if _is_cancel(error) else "stopped")

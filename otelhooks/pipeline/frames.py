@@ -16,7 +16,7 @@ from opentelemetry import trace
 from otelhooks.hooks import context as hook_context
 from otelhooks.hooks.context import HookContext, OperationContext, TurnContext
 from otelhooks.pipeline.permits import Permits
-from otelhooks.pipeline.spending import Spent
+from otelhooks.pipeline.sessions import Spent
 from otelhooks.telemetry.spans import trace_id_of
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
     from otelhooks.hooks.calls import Call
     from otelhooks.hooks.recorders import Recorder
-    from otelhooks.hooks.registry import HookSet
-    from otelhooks.hooks.verdict import Judge, Verdict
-    from otelhooks.pipeline.sessions import Session
-    from otelhooks.records.users import User
+    from otelhooks.hooks.verdict import Verdict
+    from otelhooks.pipeline.sessions import Scope, Session
 
-__all__ = ["Op", "Scope", "Turn", "current_frame", "current_scope"]
+__all__ = ["Op", "Turn", "current_frame", "current_scope"]
 
 _FRAME = otel_context.create_key("otelhooks-frame")
 _SCOPE = otel_context.create_key("otelhooks-scope")
@@ -39,71 +37,6 @@ _SCOPE = otel_context.create_key("otelhooks-scope")
 
 MAX_STEPS = 10_000
 MAX_ASKED = 10_000
-
-
-class Scope:
-    """Hooks and rules that a block adds; scopes nest, and an inner one never lifts an outer one.
-
-    Attributes:
-        outer: Scope around the block.
-        hooks: Hooks of this block.
-        judges: Sets of rules of this block; each must allow.
-        session: Conversation that the block runs, if it opened one.
-        agent: Agent that hooks and rules apply to, with its sub-agents; empty for all.
-        origin: The scope that this one replaces since an outer block was left first; otherwise
-            itself.
-        widens: Whether it, or an outer one, has any hook or rule.
-        user: User of the block, by id or whole; None if no block around names one.
-    """
-
-    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session", "user", "widens")
-
-    def __init__(
-        self,
-        outer: Scope | None,
-        hooks: HookSet,
-        judges: tuple[Judge, ...],
-        session: Session | None = None,
-        agent: str = "",
-        user: str | User | None = None,
-    ) -> None:
-        self.outer: Scope | None = outer
-        self.hooks: HookSet = hooks
-        self.judges: tuple[Judge, ...] = judges
-        self.session: Session | None = session or (outer.session if outer is not None else None)
-        self.agent: str = agent
-        self.user: str | User | None = user or (outer.user if outer is not None else None)
-        self.origin: Scope = self
-        self.widens: bool = bool(hooks or judges) or (outer is not None and outer.widens)
-
-    def contains(self, scope: Scope) -> bool:
-        """Return whether a scope is this one or contains it."""
-        if self.origin is scope.origin:
-            return True
-        return self.outer is not None and self.outer.contains(scope)
-
-    def without(self, scope: Scope) -> Scope | None:
-        """Return the scopes that stay in force once a block is over; None if none do."""
-        outer = self.outer
-        if self.origin is scope.origin:
-            return outer
-        if outer is None or not outer.contains(scope):
-            return self
-        own = self.session if self.session is not outer.session else None
-        user = self.user if self.user is not outer.user else None
-        kept = Scope(outer.without(scope), self.hooks, self.judges, own, self.agent, user)
-        kept.origin = self.origin
-        return kept
-
-    def add_to(
-        self, hooks: HookSet, judges: tuple[Judge, ...], branch: str
-    ) -> tuple[HookSet, tuple[Judge, ...]]:
-        """Return what is in force on a branch of agents, the outermost first."""
-        if self.outer is not None:
-            hooks, judges = self.outer.add_to(hooks, judges, branch)
-        if self.agent and self.agent not in branch.split("/"):
-            return hooks, judges
-        return hooks + self.hooks, judges + self.judges
 
 
 class Turn:

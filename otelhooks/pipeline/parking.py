@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import RuleLike
 from otelhooks.pipeline.frames import Op
-from otelhooks.pipeline.runtime import pause_key
+from otelhooks.pipeline.pauses import key_of
 
 if TYPE_CHECKING:
     from otelhooks.approvals.queue import Parked, Queue
@@ -40,7 +40,7 @@ def parked(queue: Queue, rules: Sequence[RuleLike], op: Op, decision_id: str) ->
         None if the call must wait: nothing identifies it, or a tool makes it, whose body would get
         the framework's exception, and run twice.
     """
-    key = None if isinstance(op.outer, Op) else pause_key(op)
+    key = None if isinstance(op.outer, Op) else key_of(op)
     if key is None:
         return None
     session = key[0] if isinstance(key[0], str) else ""  # another process numbers them otherwise

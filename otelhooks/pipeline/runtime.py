@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import json
 import logging
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -29,9 +28,10 @@ from otelhooks.hooks.runner import EVENT_TYPES
 from otelhooks.hooks.said import Said
 from otelhooks.hooks.verdict import Judge, Ruling, Verdict
 from otelhooks.hooks.watch import Watch
-from otelhooks.pipeline import sessions
-from otelhooks.pipeline.frames import Op, Scope, Turn, current_scope
-from otelhooks.pipeline.sessions import Session, Sessions
+from otelhooks.pipeline import session_points, sessions
+from otelhooks.pipeline.frames import Op, current_scope
+from otelhooks.pipeline.pauses import Pauses
+from otelhooks.pipeline.sessions import Scope, Session, Sessions
 from otelhooks.records.arguments import arguments_hash
 from otelhooks.records.failures import error_type
 from otelhooks.telemetry import semconv
@@ -43,7 +43,6 @@ from otelhooks.telemetry.verdicts import Verdicts
 if TYPE_CHECKING:
     from otelhooks.audit import Audit
     from otelhooks.audit.ticket import Ticket
-    from otelhooks.pipeline.answers import Answers
     from otelhooks.policy.candidate import Candidate
     from otelhooks.policy.mcp.pins import Pins
     from otelhooks.policy.prices import Prices
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from otelhooks.telemetry.events import EventLog
     from otelhooks.telemetry.metrics import Instruments
 
-__all__ = ["SUPPRESSED", "Loaded", "Runtime", "active", "pause_key", "set_active"]
+__all__ = ["SUPPRESSED", "Loaded", "Runtime", "active", "set_active"]
 
 log = logging.getLogger("otelhooks")
 
@@ -62,8 +61,6 @@ SUPPRESSED = "suppress_instrumentation"
 
 SLOW_S = 0.0001
 """Decisions that took at least this long are timed one by one."""
-
-_MAX_PAUSED = 10_000
 
 SeeTools = Callable[[Callable[[Any], Call | None], Sequence[Any]], None]
 
@@ -140,6 +137,7 @@ class Runtime:
             where it can be.
 
     Attributes:
+        pauses: Verdicts of calls that their frameworks paused.
         answers: Tool calls that answers asked for outside any framework; None before the first.
         stopped: What `otelhooks stop` denies, which is among the rules as well; None for nothing.
         pins: Approved definitions of MCP tools, which are among the rules as well; None for any.
@@ -206,9 +204,12 @@ class Runtime:
         self.reads_lists: bool = False
         self.told_tools: set[tuple[str, ...]] = set()
         self.user: Callable[[], types.User | None] = _nothing
-        self.answers: Answers | None = None
-        self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)
+        self.answers: Any = None  # the `Answers` of this runtime, or None
+        self.sessions: Sessions = Sessions(
+            functools.partial(session_points.end, self), self._keep_labels
+        )
         self.outside: Session = Session()
+        self.pauses: Pauses = Pauses()
         self.withdraws: set[Callable[[], object]] = set()  # of questions that wait
         self.pending: int | None = None  # None until a question; then back to 0, or 1 would persist
         self.watch: Watch = watch(self)
@@ -222,7 +223,6 @@ class Runtime:
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._said = collections.OrderedDict[str, Said]()
-        self._paused = collections.OrderedDict[tuple[str | int, ...], tuple[Verdict, Turn | None]]()
         self.shapes: Shapes = Shapes(instruments, verdicts)
         self._evaluations: Cell = instruments.evaluations.cell({})
         self._evaluation_time: Cell = instruments.evaluation_time.cell({})
@@ -274,34 +274,7 @@ class Runtime:
                 None,
             )
 
-    # -- paused calls -------------------------------------------------------------------------
-
-    def pause(self, op: Op) -> None:
-        """Remember the verdict of a call that its framework paused, to apply it afterwards."""
-        key = pause_key(op)
-        if key is None or op.verdict is None:
-            return
-        self._paused[key] = op.verdict, op.turn
-        if len(self._paused) > _MAX_PAUSED:
-            self._paused.popitem(last=False)
-
-    def resume(self, op: Op) -> Verdict | None:
-        """Return the verdict before a pause, for exactly this call with these arguments.
-
-        A run that continues takes it, and no other: a model may repeat a call, with its id.
-        """
-        key = pause_key(op) if self._paused else None
-        if key is None:
-            return None
-        turn = op.turn
-        if key not in self._paused and turn is not None and turn.resumed and not op.session.id:
-            # A stored run has lost its conversation: one without an id is all that it can be.
-            alike = (one for one in [*self._paused] if type(one[0]) is int and one[1:] == key[1:])
-            key = next(alike, key)
-        found = self._paused.pop(key, None)
-        if found is None or not (turn is None or turn.resumed or turn is found[1]):
-            return None
-        return found[0]
+    # -- what is in force ---------------------------------------------------------------------
 
     def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
         """Return the hooks and rules that apply to an operation on a branch of agents."""
@@ -513,7 +486,7 @@ class Runtime:
         for withdraw in tuple(self.withdraws):
             withdraw()
         for session in self.sessions.all():
-            sessions.end(self, session)
+            session_points.end(self, session)
         background.flush(timeout_s)
 
     def after_fork(self) -> None:
@@ -522,22 +495,6 @@ class Runtime:
         self.sessions.after_fork()
         self.withdraws = set()
         self.pending = None
-
-
-def pause_key(op: Op) -> tuple[str | int, ...] | None:
-    """Return the key that identifies a call after a pause; None if nothing identifies it.
-
-    An answer is for one agent of one conversation: others may use the same ids.
-    """
-    call = op.call
-    if call is None or call.id is None:
-        return None
-    try:
-        json.dumps(call.args)
-    except (TypeError, ValueError, RecursionError):
-        return None  # values that cannot be compared reliably
-    server = "" if call.server is None else f"/{call.server}"
-    return op.session.key, op.agent, server, call.name, call.id, arguments_hash(call.args)
 
 
 def _nothing() -> None:

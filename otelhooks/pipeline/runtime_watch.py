@@ -180,7 +180,7 @@ class RuntimeWatch(Watch):
         if is_new:
             _end_wait(_ask_spans(self._runtime, op, call, verdict), verdict.approval)
         op.verdict = verdict
-        self._runtime.pause(op)
+        self._runtime.pauses.keep(op)
 
     def _told(self, approval: Approval, rule: RuleLike, where: Any) -> None:
         """Report what approvers said, and how long it took."""

@@ -1,38 +1,68 @@
-"""Conversations: what this process remembers of each, and what happens at its start and end."""
+"""Conversations that this process remembers, and what blocks of code add to them."""
 
 from __future__ import annotations
 
 import collections
 import itertools
-import os
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import context as otel_context
 from opentelemetry import trace
 
-from otelhooks.hooks import background, results
 from otelhooks.hooks.context import SessionContext
-from otelhooks.hooks.drive import Run, drive
-from otelhooks.pipeline.spending import Spent
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.spans import put_on
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
     from opentelemetry.trace import Link, Span
 
-    from otelhooks.pipeline.frames import Scope
-    from otelhooks.pipeline.runtime import Runtime
+    from otelhooks.hooks.registry import HookSet
+    from otelhooks.hooks.verdict import Judge
+    from otelhooks.records.users import User
 
-__all__ = ["MAX_SESSIONS", "Session", "Sessions", "begin", "emit", "end", "finish"]
+__all__ = ["MAX_SESSIONS", "Scope", "Session", "Sessions", "Spent"]
 
 MAX_SESSIONS = 10_000
 """Most conversations that are remembered."""
 
 
 _numbers = itertools.count(1)
+
+
+class Spent:
+    """The cost of the model calls so far.
+
+    Attributes:
+        usd: US dollars of the calls whose cost is known.
+        known: Number of these calls.
+        unknown: Number of the others.
+    """
+
+    __slots__ = ("_lock", "known", "unknown", "usd")
+
+    def __init__(self) -> None:
+        self.usd: float = 0.0
+        self.known: int = 0
+        self.unknown: int = 0
+        self._lock = threading.Lock()
+
+    def add(self, cost: float | None) -> None:
+        """Add a call; None if its cost is not known."""
+        with self._lock:
+            if cost is None:
+                self.unknown += 1
+            else:
+                self.known += 1
+                self.usd += cost
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of a span or event; none before the first call."""
+        attributes: dict[str, Any] = {}
+        if self.known:
+            attributes[semconv.COST_USD] = self.usd
+        if self.unknown:
+            attributes[semconv.COST_UNKNOWN] = self.unknown
+        return attributes
 
 
 class Session:
@@ -110,6 +140,71 @@ class Session:
             return self.turns, links
 
 
+class Scope:
+    """Hooks and rules that a block adds; scopes nest, and an inner one never lifts an outer one.
+
+    Attributes:
+        outer: Scope around the block.
+        hooks: Hooks of this block.
+        judges: Sets of rules of this block; each must allow.
+        session: Conversation that the block runs, if it opened one.
+        agent: Agent that hooks and rules apply to, with its sub-agents; empty for all.
+        origin: The scope that this one replaces since an outer block was left first; otherwise
+            itself.
+        widens: Whether it, or an outer one, has any hook or rule.
+        user: User of the block, by id or whole; None if no block around names one.
+    """
+
+    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session", "user", "widens")
+
+    def __init__(
+        self,
+        outer: Scope | None,
+        hooks: HookSet,
+        judges: tuple[Judge, ...],
+        session: Session | None = None,
+        agent: str = "",
+        user: str | User | None = None,
+    ) -> None:
+        self.outer: Scope | None = outer
+        self.hooks: HookSet = hooks
+        self.judges: tuple[Judge, ...] = judges
+        self.session: Session | None = session or (outer.session if outer is not None else None)
+        self.agent: str = agent
+        self.user: str | User | None = user or (outer.user if outer is not None else None)
+        self.origin: Scope = self
+        self.widens: bool = bool(hooks or judges) or (outer is not None and outer.widens)
+
+    def contains(self, scope: Scope) -> bool:
+        """Return whether a scope is this one or contains it."""
+        if self.origin is scope.origin:
+            return True
+        return self.outer is not None and self.outer.contains(scope)
+
+    def without(self, scope: Scope) -> Scope | None:
+        """Return the scopes that stay in force once a block is over; None if none do."""
+        outer = self.outer
+        if self.origin is scope.origin:
+            return outer
+        if outer is None or not outer.contains(scope):
+            return self
+        own = self.session if self.session is not outer.session else None
+        user = self.user if self.user is not outer.user else None
+        kept = Scope(outer.without(scope), self.hooks, self.judges, own, self.agent, user)
+        kept.origin = self.origin
+        return kept
+
+    def add_to(
+        self, hooks: HookSet, judges: tuple[Judge, ...], branch: str
+    ) -> tuple[HookSet, tuple[Judge, ...]]:
+        """Return what is in force on a branch of agents, the outermost first."""
+        if self.outer is not None:
+            hooks, judges = self.outer.add_to(hooks, judges, branch)
+        if self.agent and self.agent not in branch.split("/"):
+            return hooks, judges
+        return hooks + self.hooks, judges + self.judges
+
+
 class Sessions:
     """The conversations that this process remembers, least recently used first.
 
@@ -156,78 +251,3 @@ class Sessions:
         """Return all conversations."""
         with self._lock:
             return list(self._by_id.values())
-
-
-def begin(rt: Runtime, session: Session, scope: Scope | None) -> Generator[Run, Any, bool]:
-    """Run session_start, unless it has run.
-
-    Args:
-        rt: The runtime that it runs under.
-        session: The conversation.
-        scope: Hooks and rules that apply besides the loaded ones; also at its end.
-
-    Returns:
-        Whether it ran.
-    """
-    with session.lock:
-        first = not session.started_in
-        session.started_in = session.started_in or os.getpid()
-    if first:
-        session.scope = scope
-        hooks, _ = rt.in_force(scope, "")
-        found = hooks.at("session_start")
-        yield from results.inspect_point(found, session.context, None, rt.watch)
-        if hooks.has_events:
-            yield from rt.tell(hooks, "session_start", session.context)
-    return first
-
-
-def finish(rt: Runtime, session: Session) -> Generator[Run, Any, None]:
-    """Run session_end, if session_start has run in this process. Telemetry: fails open."""
-    with session.lock:
-        started_in, session.started_in = session.started_in, 0
-    if started_in != os.getpid():
-        return
-    hooks, _ = rt.in_force(session.scope, "")
-    context = None
-    if session.last_turn is not None:
-        span = trace.NonRecordingSpan(session.last_turn)
-        context = trace.set_span_in_context(span, otel_context.Context())
-    spent = session.spent.attributes()
-    put_on(session.span, spent)
-    emit(rt, session, semconv.EVENT_SESSION_END, "session_end", context, spent)
-    found = hooks.at("session_end")
-    yield from results.inspect_point(found, session.context, None, rt.watch)
-    if hooks.has_events:
-        yield from rt.tell(hooks, "session_end", session.context)
-    if hooks.has_background:
-        yield Run(background.flush, blocking=True)
-
-
-def end(rt: Runtime, session: Session) -> None:
-    """Like `finish`, from a plain function."""
-    drive(finish(rt, session))
-
-
-def emit(
-    rt: Runtime,
-    session: Session,
-    name: str,
-    point: str,
-    context: Context | None,
-    further: Mapping[str, Any] | None = None,
-) -> None:
-    """Emit the event of a conversation's start or end.
-
-    Args:
-        rt: The runtime.
-        session: The conversation.
-        name: Name of the event.
-        point: Hook point.
-        context: Trace that it belongs to; None for the current one.
-        further: More attributes.
-    """
-    if rt.events.is_enabled and not rt.is_suppressed():
-        of_session = session.wire_attributes(rt.user_attribute)
-        attributes = {**of_session, semconv.HOOK_POINT: point, **(further or {})}
-        rt.events.emit(name, 9, attributes, context=context)

@@ -1,4 +1,4 @@
-"""What model calls have cost, by turn and by conversation.
+"""Where the cost of a model call is added up.
 
 Telemetry: an estimate by the prices in force, not what a provider bills. Calls whose cost is not
 known are counted beside it, so that a sum never passes for the whole.
@@ -6,56 +6,18 @@ known are counted beside it, so that a sum never passes for the whole.
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.trace import SpanContext
 
     from otelhooks.pipeline.frames import Op
     from otelhooks.telemetry.counters import Cell
 
-__all__ = ["Spent", "spend"]
-
-
-class Spent:
-    """The cost of the model calls so far.
-
-    Attributes:
-        usd: US dollars of the calls whose cost is known.
-        known: Number of these calls.
-        unknown: Number of the others.
-    """
-
-    __slots__ = ("_lock", "known", "unknown", "usd")
-
-    def __init__(self) -> None:
-        self.usd: float = 0.0
-        self.known: int = 0
-        self.unknown: int = 0
-        self._lock = threading.Lock()
-
-    def add(self, cost: float | None) -> None:
-        """Add a call; None if its cost is not known."""
-        with self._lock:
-            if cost is None:
-                self.unknown += 1
-            else:
-                self.known += 1
-                self.usd += cost
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the attributes of a span or event; none before the first call."""
-        attributes: dict[str, Any] = {}
-        if self.known:
-            attributes[semconv.COST_USD] = self.usd
-        if self.unknown:
-            attributes[semconv.COST_UNKNOWN] = self.unknown
-        return attributes
+__all__ = ["spend"]
 
 
 def spend(

@@ -97,7 +97,7 @@ def tool(
         for recorder in op.recorders:
             recorder.follow(op.context)
     if call.id is not None and op.resumed is None:
-        op.resumed = rt.resume(op)
+        op.resumed = rt.pauses.take(op)
     verdict = None
     is_simple = not hooks.all and not rt.tells_allows and rt.candidate is None
     if is_simple and op.resumed is None:

@@ -29,10 +29,11 @@ from otelhooks.hooks.verdict import DENY, Ruling
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.call_span import put
 from otelhooks.pipeline.drivers import Operation, adrive
-from otelhooks.pipeline.frames import Op, Scope, current_frame, current_scope, with_scope
+from otelhooks.pipeline.frames import Op, current_frame, current_scope, with_scope
 from otelhooks.pipeline.leads import next_seat_of, stages_of
 from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.sessions import Scope
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_stages import overlooks
 from otelhooks.telemetry.spans import error_type

@@ -18,7 +18,8 @@ from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.registry import HookSet
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import Operation, Split, Unrun
-from otelhooks.pipeline.frames import Op, Scope, current_frame, current_scope, with_scope
+from otelhooks.pipeline.frames import Op, current_frame, current_scope, with_scope
+from otelhooks.pipeline.sessions import Scope
 
 __all__ = ["AskedCall", "OwnCall", "RemoteCall"]
 

@@ -24,7 +24,7 @@ from otelhooks.frameworks.kit.runs import Run
 from otelhooks.frameworks.kit.telemetry import failed
 from otelhooks.hooks import drive
 from otelhooks.patching.versions import installed
-from otelhooks.pipeline import runtime, sessions
+from otelhooks.pipeline import runtime, session_points
 from otelhooks.pipeline.drivers import Closed, Split
 from otelhooks.pipeline.frames import current_frame, current_scope, with_scope
 from otelhooks.telemetry import semconv
@@ -260,7 +260,7 @@ class Loop:
         rt = runtime.active()
         session = rt.sessions.end(self.conversation) if rt is not None else None
         if rt is not None and session is not None:
-            await drive.adrive(sessions.finish(rt, session))
+            await drive.adrive(session_points.finish(rt, session))
 
     async def count(self, total: Mapping[str, int]) -> None:
         """Count the tokens that model calls have used so far; stop the turn if they are too many.
