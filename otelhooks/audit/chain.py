@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA = "otelhooks.audit/1"
+MOVED = "moved"
+"""`start` of a segment that continues one whose file was moved or deleted."""
 GENESIS = "0" * 64
 """`prev` of the first record of a chain."""
 
@@ -223,7 +225,11 @@ class Chain:
 
     def open(self, now_ns: int) -> Line:
         """Begin the first segment."""
-        return self._open(now_ns)
+        return self._open(now_ns, "process" if self._parent is None else "fork")
+
+    def go_on(self, now_ns: int) -> Line:
+        """Begin the next segment, as the file of this one was moved or deleted."""
+        return self._open(now_ns, MOVED)
 
     def add(self, fields: Fields, now_ns: int) -> list[Line]:
         """Seal one record.
@@ -240,7 +246,7 @@ class Chain:
         # The first line of a segment is its opening record: a segment with more lines is full
         # enough to be closed.
         if self._lines > 1 and self._bytes + size > self._rotate_bytes:
-            lines += [self._close(now_ns, self.segment + 1), self._open(now_ns)]
+            lines += [self._close(now_ns, self.segment + 1), self._open(now_ns, "rotation")]
         lines.append(self._seal(fields, now_ns))
         return lines
 
@@ -252,8 +258,7 @@ class Chain:
         """Seal the record that ends the chain; nothing may follow it."""
         return self._close(now_ns, None)
 
-    def _open(self, now_ns: int) -> Line:
-        start = "rotation" if self.segment else "process" if self._parent is None else "fork"
+    def _open(self, now_ns: int, start: str) -> Line:
         self.segment += 1
         self._lines = 0
         self._bytes = 0

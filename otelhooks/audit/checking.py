@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otelhooks.audit.chain import SCHEMA, FileName, parse, parse_file_name, segment_name
+from otelhooks.audit.chain import MOVED, SCHEMA, FileName, parse, parse_file_name, segment_name
 from otelhooks.audit.filecheck import State, check_file, numbers
 from otelhooks.audit.hcs_check import check_export, is_export
 from otelhooks.audit.report import Finding, Head, Report
@@ -117,6 +117,30 @@ def _chains(folder: Path, stem: str | None) -> Chains:
     return chains
 
 
+def _why_missing(path: Path, expected: int | None) -> str:
+    """Return what is known about a hole before a segment; nothing if only that it is there."""
+    first = _first_after_loss(path)
+    if first is None:
+        return ""
+    what = "" if expected is None else f": {numbers('record', expected, first - 1)}"
+    return f"; the process noticed that it was moved or deleted, and continued here{what}"
+
+
+def _first_after_loss(path: Path) -> int | None:
+    """Return the first record of a segment that continues a lost one; None for any other."""
+    first = None
+    with path.open("rb") as file:
+        for raw in file:
+            parsed = parse(raw.rstrip(b"\n"))
+            if parsed is None or not parsed.is_intact:
+                return None
+            first = parsed.seq if first is None else first
+            # What waited for the lost segment comes before the opening record.
+            if parsed.control == "open":
+                return first if parsed.fields.get("start") == MOVED else None
+    return None
+
+
 def _read_name(path: Path) -> FileName:
     """Read chain and number from the first line of a segment that has another name."""
     with path.open("rb") as file:
@@ -144,14 +168,15 @@ def _check_chain(
     number = 0
     is_live = False
     last = max(name.number for name, _ in files)
-    for name, path in files:
+    for index, (name, path) in enumerate(files):
         is_spool = name.number == 0
         is_last = name.number == last
         if not is_spool:
             if name.number != number + 1:
                 if not is_single:
                     lacking = numbers("segment", number + 1, name.number - 1)
-                    report.add(path, 0, "missing", f"{lacking} before this one")
+                    told = _why_missing(path, state.expected)
+                    report.add(path, 0, "missing", f"{lacking} before this one{told}")
                 state.expected = None
             number = name.number
             # Checked before reading: a writer that closes meanwhile must not look like a crash.
@@ -159,6 +184,13 @@ def _check_chain(
         before = len(report.findings)
         check_file(report, path, name, state, missing, may_grow=is_live)
         if not is_spool and not state.is_closed and not is_last:
+            if state.last is not None and _first_after_loss(files[index + 1][1]) is not None:
+                message = (
+                    "the segment was moved or deleted while it was written, and is back; the "
+                    "chain continues in the next segment"
+                )
+                report.add(path, state.last[1].line, "moved", message, "warning")
+                continue  # a missing record is a gap in the numbers
             if state.last is not None and len(report.findings) == before:
                 message = (
                     "the segment ends here without its closing record, but the chain continues"

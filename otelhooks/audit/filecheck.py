@@ -12,7 +12,7 @@ from otelhooks.audit.chain import GENESIS, SCHEMA, FileName, Parsed, parse
 from otelhooks.audit.segment import read_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from pathlib import Path
 
     from otelhooks.audit.report import Report
@@ -250,7 +250,7 @@ def _check_links(
 def _check_closing(
     report: Report,
     path: Path,
-    records: Iterable[Record | int],
+    records: Sequence[Record | int],
     last: Record,
     state: State,
     *,
@@ -261,7 +261,9 @@ def _check_closing(
     state.is_closed = last.parsed.control == "closed"
     following = fields.get("next") if state.is_closed else None
     state.following = following if isinstance(following, int) else None
-    if is_spool:  # part of a segment, or of several
+    first = records[0]
+    is_whole = isinstance(first, Record) and first.parsed.control == "open"
+    if is_spool or not is_whole:  # part of a segment, or of several
         return
     count = 0
     for record in records:

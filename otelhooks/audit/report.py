@@ -21,8 +21,8 @@ class Finding:
     kind: str
     """`edited`, `replaced`, `gap`, `cut`, `emptied`,
     `missing`, `reorder`, `duplicate`, `foreign`, `extra`,
-    `renamed`, `schema`, `count`, `expect`; as warnings `not closed`, `torn`, `missing`, `spooled`,
-    `lost`, `empty`."""
+    `renamed`, `schema`, `count`, `expect`; as warnings `not closed`, `torn`, `moved`, `missing`,
+    `spooled`, `lost`, `empty`."""
     message: str
     severity: Severity = "error"
     """`error`: a writer never leaves this behind. `warning`: a crash does, and tampering may."""

@@ -150,6 +150,14 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+class SegmentGoneError(FileNotFoundError):
+    """The file of a live segment has lost its name: it was moved, renamed or deleted."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.ENOENT, "the segment was moved or deleted", str(path))
+        self.path = path
+
+
 class Segment:
     """One file of the trail, created and locked by this process.
 
@@ -167,6 +175,7 @@ class Segment:
         self._is_torn = False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._fd = os.open(path, _OPEN_FLAGS | os.O_EXCL, 0o600)
+        self._identity = os.fstat(self._fd)
         try:
             _lock(self._fd)
             _sync_folder(path.parent)
@@ -182,9 +191,12 @@ class Segment:
             data: Lines with their newlines.
 
         Raises:
+            SegmentGoneError: They would be in a file that has lost its name.
             OSError: They are not on disk. The file ends where it ended before, or is cut back to
                 that before the next write.
         """
+        if self.is_gone():
+            raise SegmentGoneError(self.path)
         if self._is_torn:
             self._cut_back()
         try:
@@ -193,7 +205,7 @@ class Segment:
             # written: so they are cut off and written again instead of synced again.
             os.fsync(self._fd)
             if self.is_gone():
-                raise FileNotFoundError(errno.ENOENT, "the segment was deleted", str(self.path))
+                raise SegmentGoneError(self.path)
         except OSError:
             self._is_torn = True
             try:
@@ -204,12 +216,16 @@ class Segment:
         self._size += len(data)
 
     def is_gone(self) -> bool:
-        """Return whether the file has lost its name, so that it must be created again."""
+        """Return whether the file has lost its name; any thread may ask.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
         try:
             there = os.lstat(self.path)
         except FileNotFoundError:
             return True
-        return not os.path.samestat(there, os.fstat(self._fd))
+        return not os.path.samestat(there, self._identity)
 
     def close(self) -> None:
         """Close the file, which also gives up the lock. Closing twice does nothing."""

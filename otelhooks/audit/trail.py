@@ -232,6 +232,7 @@ class Audit:
                 return True
             chain, writer = self._started
             if is_first:
+                self._leave_lost_segment(chain, writer)
                 self._say_lost(chain, writer)
                 writer.put(chain.close(self._clock()))
         exits.unregister(self._at_exit)
@@ -263,6 +264,7 @@ class Audit:
             return "too many records wait for the disk"
         if not writer.start():
             return "no thread can be started"
+        self._leave_lost_segment(chain, writer)
         self._say_lost(chain, writer)
         *controls, line = chain.add(fields, self._clock())
         ticket.seq = chain.records - 1
@@ -270,6 +272,14 @@ class Audit:
             writer.put(control)
         writer.put(line, ticket)
         return ""
+
+    def _leave_lost_segment(self, chain: Chain, writer: Writer) -> None:
+        """Continue in the next segment if the file of this one was moved or deleted.
+
+        This comes before a record is sealed, so that the next segment has its opening record first.
+        """
+        if writer.misses(chain.segment):
+            writer.put(chain.go_on(self._clock()))
 
     def _say_lost(self, chain: Chain, writer: Writer) -> None:
         if self._unsaid:

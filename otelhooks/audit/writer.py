@@ -9,8 +9,8 @@ from collections import deque
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from otelhooks.audit.chain import Line, segment_name, spool_name
-from otelhooks.audit.segment import Segment, Spool, cause, hint
+from otelhooks.audit.chain import Line, parse_file_name, segment_name, spool_name
+from otelhooks.audit.segment import Segment, SegmentGoneError, Spool, cause, hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +74,7 @@ class Writer:
         self._stored = 0
         self._kept = 0  # how many of the first queued lines are in the spool file
         self._segment: Segment | None = None
+        self._lost = 0  # number of the newest segment whose file was moved or deleted
         self._thread: threading.Thread | None = None
         self._is_ending = False
         self._retry_at: float | None = None  # monotonic seconds; None: writing works
@@ -105,6 +106,23 @@ class Writer:
         if self._retry_at is not None:  # do not wait for a disk that is known not to work
             self._fail(queued)
         self._work.notify()
+
+    def misses(self, number: int) -> bool:
+        """Return whether the newest segment has lost its file; with the lock held.
+
+        What waits for that segment, or comes before the next attempt, counts as failed.
+
+        Args:
+            number: Of the newest segment, from 1.
+        """
+        segment = self._segment
+        if number > self._lost and segment is not None and segment.path == self.path(number):
+            try:
+                if segment.is_gone():
+                    self._on_failure(SegmentGoneError(segment.path))
+            except OSError:
+                pass  # the folder cannot be read: the next write fails for the same cause
+        return number <= self._lost
 
     def start(self) -> bool:
         """Start the thread unless it runs; with the lock held.
@@ -224,7 +242,7 @@ class Writer:
             group = list(islice(same, MAX_GROUP))
         path = self.path(number)
         segment = self._segment
-        if segment is None or segment.path != path or segment.is_gone():
+        if segment is None or segment.path != path:
             left, segment = segment, Segment(path)
             self._segment = segment
             if left is not None:
@@ -273,12 +291,34 @@ class Writer:
             self._retry_at = time.monotonic() + self._retry_s
             self._retry_s = min(self._retry_s * 2, LAST_RETRY_S)
             self._progress.notify_all()
+        if isinstance(error, SegmentGoneError):
+            self._leave_segment(error)
+        else:
+            self._tell(
+                f"write: {cause(error)}",
+                "audit trail `%s` cannot be written: %s; records are kept and tried again\n"
+                "hint: %s",
+                self._folder,
+                cause(error),
+                hint(error),
+            )
+
+    def _leave_segment(self, error: SegmentGoneError) -> None:
+        """Bring what waits for a lost segment into the next one, so that no name is used twice."""
+        name = parse_file_name(error.path.name)
+        assert name is not None, "the writer names its segments itself"
+        with self._lock:
+            self._lost = max(self._lost, name.number)
+            for queued in self._queue:
+                if queued.line.segment == name.number:
+                    queued.line = queued.line._replace(segment=name.number + 1)
         self._tell(
-            f"write: {cause(error)}",
-            "audit trail `%s` cannot be written: %s; records are kept and tried again\nhint: %s",
-            self._folder,
-            cause(error),
-            hint(error),
+            f"lost: {error.path}",
+            "audit segment `%s` was moved or deleted while it was written; the trail continues in "
+            "`%s`\nhint: if it was moved, put it back, and leave segments alone until their "
+            "process ends or begins the next one",
+            error.path,
+            self.path(name.number + 1).name,
         )
 
     def _is_spool_due(self) -> bool:

@@ -518,14 +518,88 @@ LOST = [
 
 
 @pytest.mark.parametrize("lose", LOST)
-def test_a_segment_that_is_deleted_is_noticed_and_writing_goes_on(tmp_path, lose):
+def test_a_segment_that_is_deleted_is_a_failed_write_and_the_next_one_goes_on(
+    tmp_path, lose, caplog
+):
     with Audit(tmp_path) as audit:
         assert audit.append({"number": 0})
+        lost = audit.segment
+        assert lost is not None
+        lose(lost)
+        assert not audit.append({"number": 1})
+        assert audit.failed == 1
+        assert audit.flush(5)
+        assert audit.append({"number": 2})
         assert audit.segment is not None
-        lose(audit.segment)
-        assert audit.append({"number": 1})
-    assert [record["number"] for record in callers(tmp_path)] == [1]
-    assert ("gap", 1) in [(f.kind, f.line) for f in verify(tmp_path)]
+        assert audit.segment.name == lost.name.replace("-000001", "-000002")
+        assert (audit.failed, audit.written, audit.dropped) == (1, 3, 0)
+    assert not lost.exists()
+    assert [record["number"] for record in callers(tmp_path)] == [1, 2]
+    assert [record["audit"] for record in read(tmp_path) if "audit" in record] == ["open", "closed"]
+    [missing] = [finding for finding in verify(tmp_path) if finding.kind == "missing"]
+    assert missing.file == audit.segment
+    assert missing.message == (
+        "segment 1 is missing before this one; the process noticed that it was moved or deleted, "
+        "and continued here: records 0 to 1 are missing"
+    )
+    first, late = [record.getMessage() for record in caplog.records]
+    assert f"`{lost}` was moved or deleted while it was written" in first
+    assert "\nhint: if it was moved, put it back" in first
+    assert "1 records stored late" in late
+
+
+@posix_only
+def test_a_segment_that_was_moved_can_be_put_back(tmp_path):
+    with Audit(tmp_path) as audit:
+        assert audit.append({"number": 0})
+        lost = audit.segment
+        assert lost is not None
+        moved_away(lost)
+        assert not audit.append({"number": 1})
+        assert audit.flush(5)
+        (tmp_path / "other" / lost.name).rename(lost)
+        assert audit.append({"number": 2})
+    assert [record["number"] for record in callers(tmp_path)] == [0, 1, 2]
+    [finding] = verify(tmp_path)
+    assert (finding.kind, finding.severity, finding.file) == ("moved", "warning", lost)
+
+    lost.write_bytes(b"".join(lost.read_bytes().splitlines(keepends=True)[:-1]))
+    found = [(finding.kind, finding.severity) for finding in verify(tmp_path)]
+    assert ("gap", "error") in found, "what is cut off before it is put back is found"
+
+
+@posix_only
+def test_what_waits_for_a_segment_that_is_deleted_goes_into_the_next_one(tmp_path, disk):
+    """The usual way to make room on a full disk is to delete the largest file."""
+    with Audit(tmp_path) as audit:
+        assert audit.append({"number": 0})
+        lost = audit.segment
+        assert lost is not None
+        disk.full = (".jsonl",)
+        assert not audit.append({"number": 1})
+        moved_away(lost)
+        assert not audit.append({"number": 2})
+        disk.full = ()
+        wait_until(lambda: audit.flush(1))
+    assert [record["number"] for record in callers(tmp_path)] == [1, 2]
+    assert [finding.kind for finding in verify(tmp_path)] == ["missing"]
+    (tmp_path / "other" / lost.name).rename(lost)
+    assert [finding.kind for finding in verify(tmp_path)] == ["moved"]
+
+
+@posix_only
+def test_each_segment_that_is_deleted_is_left_for_the_next(tmp_path):
+    with Audit(tmp_path, rotate_bytes=900) as audit:
+        for number in range(3):
+            assert audit.append({"number": number})
+            assert audit.segment is not None
+            audit.segment.unlink()
+            assert not audit.append({})
+            assert audit.flush(5)
+        assert audit.segment.name.endswith("-000004.jsonl")
+    found = [finding for finding in verify(tmp_path) if finding.severity == "error"]
+    assert [finding.kind for finding in found] == ["missing"]
+    assert "segments 1 to 3 are missing" in found[0].message
 
 
 @pytest.mark.parametrize("lose", LOST)
@@ -552,15 +626,17 @@ def test_a_segment_deleted_during_the_write_is_a_failed_write(tmp_path, monkeypa
 @pytest.mark.parametrize(
     "put", [Path.touch, lambda path: path.symlink_to(path.with_suffix(".old"))]
 )
-def test_while_another_file_has_the_name_of_the_segment_every_write_fails(tmp_path, put):
+def test_while_another_file_has_the_name_of_the_next_segment_every_write_fails(tmp_path, put):
     audit = Audit(tmp_path)
     assert audit.append({"number": 0})
     assert audit.segment is not None
+    following = Path(str(audit.segment).replace("-000001", "-000002"))
     renamed(audit.segment)
-    put(audit.segment)
+    put(following)
     assert not audit.append({"number": 1})
+    assert not audit.flush(1)
     assert audit.spooled == 1
-    audit.segment.unlink()
+    following.unlink()
     assert audit.flush(5)
     assert audit.close()
 
