@@ -207,7 +207,10 @@ def _check_chain(
     if is_live or (is_single and state.following):
         return state.forked_from
     if not state.is_closed:
-        message = "no closing record and no live writer: the process was killed, or lines were cut"
+        message = (
+            "no closing record and no live writer: the process was killed, its disk was full to "
+            "the end, or lines were cut; records may be lost"
+        )
         report.add(path, record.line, "not closed", message, "warning")
     elif state.following:
         if not (path.parent / segment_name(stem, chain, state.following)).exists():

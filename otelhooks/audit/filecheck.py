@@ -86,7 +86,10 @@ def check_file(
         state.expected = None
         return
     if is_torn and not may_grow:
-        message = "the last line is incomplete: the process was killed in a write, or it was cut"
+        message = (
+            "the last line is incomplete: the process was killed in a write, its disk was full, or "
+            "it was cut"
+        )
         report.add(path, total, "torn", message, "warning")
     by_number = _check_order(report, path, records, state, is_spool=is_spool)
     _check_links(report, path, by_number, state.last)

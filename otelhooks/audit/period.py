@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.hooks.verdict import RECORD_REQUIRED, UNRECORDED_POLICY
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["summary", "was_stopped"]
+    from otelhooks.audit.report import Report
+
+__all__ = ["may_lack", "overruled", "summary", "was_stopped"]
 
 _STOPPED = (
     semconv.ENFORCEMENT_BLOCKED,
     semconv.ENFORCEMENT_REJECTED,
     semconv.ENFORCEMENT_EXPIRED,
 )
+_INCOMPLETE = {"cut", "emptied", "gap", "missing", "not closed", "spooled", "torn"}
 _NO_FAILURES = ("", semconv.ERROR_POLICY_DENIED, semconv.ERROR_APPROVAL_REJECTED)
 
 
@@ -26,11 +30,46 @@ def was_stopped(record: dict[str, Any]) -> bool:
     return effect in _STOPPED or (not effect and _text(record, "decision") == semconv.DECISION_DENY)
 
 
-def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def overruled(records: Iterable[dict[str, Any]]) -> Counter[str]:
+    """Return how many verdicts of a decision were followed by a deny, as their record failed.
+
+    Args:
+        records: Of the whole trail, as the deny may be outside of the period; in any order.
+
+    Returns:
+        The numbers by ``decision_id``.
+    """
+    return Counter(_text(record, "decision_id") for record in records if _is_unrecorded(record))
+
+
+def _is_unrecorded(record: dict[str, Any]) -> bool:
+    rule = _text(record, "policy_id"), _text(record, "rule_id")
+    return rule == (UNRECORDED_POLICY, RECORD_REQUIRED)
+
+
+def may_lack(report: Report) -> str:
+    """Return why records may be lost that the trail does not count; empty if nothing hints at it.
+
+    Args:
+        report: Of the whole trail.
+    """
+    kinds = {finding.kind for finding in report.findings} & _INCOMPLETE
+    if not kinds:
+        return ""
+    return (
+        "records may be lost that are not counted: a process was killed, its disk was full to its "
+        f"end, or the trail was changed; the check found {', '.join(sorted(kinds))}"
+    )
+
+
+def summary(
+    records: Iterable[dict[str, Any]], refused: Counter[str] | None = None
+) -> dict[str, Any]:
     """Return totals, uses and people of some records.
 
     Args:
         records: In order of time; the trail's own among them.
+        refused: What `overruled` returned: these calls count once, as refused.
 
     Returns:
         ``records``, and the time of the ``first`` and ``last``; ``processes`` that began and ended,
@@ -39,6 +78,7 @@ def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
             ``people`` who answered; ``uses``, one for each conversation, with its first and last
             verdict.
     """
+    left = Counter(refused or ())
     number, first, last = 0, None, None
     processes = {"began": 0, "ended": 0, "lost": 0}
     verdicts: Counter[str] = Counter()
@@ -58,6 +98,10 @@ def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
         first, last = first or time, time
         decision, effect = _text(record, "decision"), _text(record, "enforcement")
         if not decision:  # a script's own record
+            continue
+        decided = _text(record, "decision_id")
+        if left[decided] and not _is_unrecorded(record):
+            left[decided] -= 1
             continue
         verdicts[f"{decision}, {effect}" if effect else decision] += 1
         policy = (_text(record, "policy_id"), _text(record, "policy_version"))

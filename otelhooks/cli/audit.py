@@ -51,7 +51,9 @@ def verify_command(
 ) -> None:
     """Find edits, gaps, cuts, reordered, repeated and foreign lines.
 
-    PATH may also be a file of a Hedera topic's messages, saved from a mirror node.
+    With --head the heads alone are on standard output, for a file or another host; findings are
+    on standard error. PATH may also be a file of a Hedera topic's messages, saved from a mirror
+    node.
 
     Exit code 0: no findings; 1: findings; 2: nothing to read at PATH.
     """
@@ -64,7 +66,10 @@ def verify_command(
         click.echo(f"error: {sanitize(error)}", err=True)
         sys.exit(_BAD_INPUT)
     for finding in report.findings:
-        click.echo(_as_json(finding, "finding") if as_json else one_line(str(finding)))
+        if as_json:
+            click.echo(_as_json(finding, "finding"))
+        else:
+            click.echo(one_line(str(finding)), err=head)
     if head:
         for top in report.heads:
             if as_json:
@@ -132,7 +137,7 @@ def report_command(path: str | None, as_json: bool, start: str | None, end: str 
     """
     from otelhooks.audit import check
     from otelhooks.audit.checking import files_of
-    from otelhooks.audit.period import summary
+    from otelhooks.audit.period import may_lack, overruled, summary
     from otelhooks.errors import ConfigError
 
     try:
@@ -140,9 +145,12 @@ def report_command(path: str | None, as_json: bool, start: str | None, end: str 
         if after >= before:
             raise ConfigError(f"`--from {start}` is not before `--to {end}`", hint="swap them")
         checked = check(path)
-        chains = [_records(files, [0]) for files in files_of(path)]
-        merged = heapq.merge(*chains, key=lambda record: record[:2])
-        found = summary(fields for time, _, fields in merged if after <= time < before)
+        files = files_of(path)
+        refused = overruled(fields for chain in files for _, _, fields in _records(chain, [0]))
+        merged = heapq.merge(
+            *(_records(chain, [0]) for chain in files), key=lambda record: record[:2]
+        )
+        found = summary((fields for time, _, fields in merged if after <= time < before), refused)
     except ConfigError as error:
         click.echo(f"error: {sanitize(error)}", err=True)
         sys.exit(_BAD_INPUT)
@@ -152,6 +160,7 @@ def report_command(path: str | None, as_json: bool, start: str | None, end: str 
     errors = sum(finding.severity == "error" for finding in checked.findings)
     trail = {"errors": errors, "warnings": len(checked.findings) - errors}
     found = {"from": after or None, "to": before.rstrip("~") or None, "trail": trail, **found}
+    found["may_lack"] = may_lack(checked)
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -185,8 +194,10 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
     yield f"Trail      {trail['errors']} errors, {trail['warnings']} warnings, in all of it"
     yield (
         f"Processes  {processes['began']} began, {processes['ended']} ended, "
-        f"{processes['lost']} records lost"
+        f"{processes['lost']} records lost" + (", maybe more" if found["may_lack"] else "")
     )
+    if found["may_lack"]:
+        yield f"           {found['may_lack']}"
     for title, name in (("Verdicts", "verdicts"), ("Failures", "failures")):
         counts = "; ".join(f"{what} {number}" for what, number in found[name].items())
         yield f"{title:<11}{counts or 'none'}"

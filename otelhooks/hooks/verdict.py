@@ -16,6 +16,7 @@ __all__ = [
     "DENY",
     "MODIFY",
     "RECORD_REQUIRED",
+    "UNRECORDED_POLICY",
     "Approval",
     "Judge",
     "Observed",
@@ -31,6 +32,8 @@ DENY = "deny"
 ASK = "ask"
 MODIFY = "modify"
 
+UNRECORDED_POLICY = "audit"
+"""Policy id of a deny because a required audit record could not be stored."""
 RECORD_REQUIRED = "record_required"
 """Rule id of a deny because a required audit record could not be stored."""
 

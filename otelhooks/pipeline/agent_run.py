@@ -265,11 +265,12 @@ class _AgentRun:
                 fail(op.span, error_type_of(verdict) or "", verdict.reason)
         outer_call, op.call = op.call, call
         try:
+            op.verdict = verdict
             refusal = yield from record(rt, op, verdict)
         finally:
             op.call = outer_call
         if refusal is not None:
-            self.request.verdict = verdict
+            self.request.verdict = op.verdict
             return refusal
         task = call.args.get("task")
         if not same_json(task, self.request.prompt):
@@ -312,9 +313,10 @@ class _AgentRun:
         refusal = None
         if was_decided:
             self.tracing.verdict(verdict)
+            op.verdict = verdict
             refusal = yield from record(rt, op, verdict)
             if refusal is not None:
-                self.request.verdict = verdict
+                self.request.verdict = op.verdict
         if self.hooks.has_events:
             yield from rt.tell(
                 self.hooks,

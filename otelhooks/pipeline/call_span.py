@@ -17,7 +17,7 @@ from otelhooks import types
 from otelhooks.hooks.context import OperationContext, SpanNotes, Step
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import DENY, MODIFY, RECORD_REQUIRED, Verdict
+from otelhooks.hooks.verdict import DENY, MODIFY, RECORD_REQUIRED, UNRECORDED_POLICY, Verdict
 from otelhooks.pipeline.annotations import Annotation, keep_failed
 from otelhooks.pipeline.frames import MAX_STEPS, SPAN, Op
 from otelhooks.pipeline.recording import record_verdict
@@ -71,12 +71,15 @@ def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict, *, with_arguments: bool
         verdict.point,
         DENY,
         allowed=False,
-        policy_id="audit",
+        policy_id=UNRECORDED_POLICY,
         rule_id=RECORD_REQUIRED,
         reason=UNRECORDED,
         message=UNRECORDED,
         result=types.HookResult(allow=False, message=UNRECORDED),
     )
+    refused.decision_id = rt.verdicts.decision_id(verdict)  # it is the same call's
+    if op.verdict is not None and op.verdict.point == verdict.point:
+        op.verdict = refused  # the exception that a caller gets names it
     put(op, rt.verdicts.attributes(refused))
     put_failure(rt, op, refused)
     rt.tell_verdict(op, refused)

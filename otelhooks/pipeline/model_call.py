@@ -142,6 +142,7 @@ class _ModelCall(Traced):
             refused = None
             if verdict is not None:
                 refused = yield from record(rt, self.op, verdict)
+                self.verdict = self.op.verdict
             if hooks.has_events:
                 yield from self._tell(
                     "pre_model_call",

@@ -26,6 +26,7 @@ from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.execution import Execution, decide, stopped
 from otelhooks.pipeline.frames import Op, Turn, around
 from otelhooks.pipeline.permits import Permit
+from otelhooks.pipeline.recording import record_unrun
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.sessions import Session
 from otelhooks.pipeline.tool_seat import ToolSeat
@@ -227,6 +228,8 @@ def _judge_again(
     if refusal is None:
         return None
     op.refused = refusal
+    if verdict.allowed:
+        record_unrun(rt, op, verdict)
     return _Refusal(seat.denied(call, refusal))
 
 

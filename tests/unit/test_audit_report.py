@@ -143,6 +143,41 @@ def test_a_deny_that_is_only_observed_is_not_counted(governed: Any, tmp_path: Pa
     assert report(tmp_path / "trail")["uses"][0]["not_allowed"] == 0
 
 
+def test_a_call_whose_record_failed_counts_once_as_refused(tmp_path: Path) -> None:
+    with Audit(tmp_path) as trail:
+        allow = {"decision": "allow", "enforcement": "allowed", "session_id": "s"}
+        trail.append({**allow, "decision_id": "a"})
+        trail.append({**allow, "decision_id": "b"})
+        trail.append(
+            {
+                "decision": "deny",
+                "enforcement": "blocked",
+                "decision_id": "b",
+                "policy_id": "audit",
+                "rule_id": "record_required",
+                "session_id": "s",
+            }
+        )
+    found = report(tmp_path)
+
+    assert found["verdicts"] == {"allow, allowed": 1, "deny, blocked": 1}
+    assert (found["uses"][0]["verdicts"], found["uses"][0]["not_allowed"]) == (2, 1)
+    assert found["may_lack"] == ""
+
+
+def test_a_trail_that_may_lack_records_does_not_claim_that_none_is_lost(tmp_path: Path) -> None:
+    with Audit(tmp_path) as trail:
+        trail.append({"decision": "allow"})
+    [segment] = tmp_path.glob("*.jsonl")
+    # A disk that was full until the end of the process leaves neither a count nor a closing record.
+    segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[:-1]))
+    shown = invoke(tmp_path).stdout
+
+    assert "0 records lost, maybe more\n" in shown
+    assert "its disk was full to its end" in shown
+    assert "the check found not closed" in shown
+
+
 def test_the_agents_of_a_use_and_the_records_of_scripts(tmp_path: Path) -> None:
     with Audit(tmp_path) as trail:
         for agent in ("ops", "ops", "helper"):

@@ -472,6 +472,16 @@ def test_the_printed_head_is_what_expect_takes(segment):
     assert "records were cut off or rewritten" in result.stdout
 
 
+def test_heads_are_alone_on_standard_output(segment):
+    segment.write_bytes(b"".join(lines_of(segment)[:5]))
+    result = invoke("verify", segment.parent, "--head")
+    assert result.exit_code == 1
+    assert [line.split()[1] for line in result.stdout.splitlines()] == [f"{segment}:5"]
+    assert "warning: not closed: " in result.stderr
+    printed = invoke("verify", segment.parent, "--head", "--json").stdout.splitlines()
+    assert [json.loads(line)["type"] for line in printed] == ["finding", "head"]
+
+
 def test_the_path_can_come_from_the_environment(segment, monkeypatch):
     monkeypatch.setenv("OTELHOOKS_AUDIT", str(segment.parent))
     assert invoke("verify").exit_code == 0

@@ -787,14 +787,16 @@ class TestAudit:
         body.t()
         with monkeypatch.context() as full:
             full.setattr(os, "write", write)
-            with pytest.raises(Denied, match="could not be recorded"):
+            with pytest.raises(Denied, match="could not be recorded") as denied:
                 body.t()
         trail.close()
+        assert (denied.value.policy_id, denied.value.rule_id) == ("audit", "record_required")
         assert len(body.ran) == 1
         lines = "".join(file.read_text() for file in sorted(tmp_path.glob("*.jsonl"))).splitlines()
         told = [record for line in lines if "point" in (record := json.loads(line))]
         assert [record["decision"] for record in told].count("deny") == 1
         assert told[-1]["rule_id"] == "record_required"
+        assert told[-1]["decision_id"] == told[-2]["decision_id"] == denied.value.decision_id
 
 
 class TestApprovals:
