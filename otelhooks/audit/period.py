@@ -103,6 +103,9 @@ def summary(
         if left[decided] and not _is_unrecorded(record):
             left[decided] -= 1
             continue
+        status = _text(record, "approval_status")
+        is_withdrawn = status == semconv.APPROVAL_STATUS_WITHDRAWN
+        effect = status if is_withdrawn else effect  # no approver rejected it
         verdicts[f"{decision}, {effect}" if effect else decision] += 1
         policy = (_text(record, "policy_id"), _text(record, "policy_version"))
         if any(policy):
@@ -112,8 +115,7 @@ def summary(
         failure = _text(record, "error_type")
         if failure not in _NO_FAILURES:
             failures[failure] += 1
-        status = _text(record, "approval_status")
-        if status:
+        if status and not is_withdrawn:
             who = (_text(record, "approver_type"), _text(record, "approver_id"))
             people[(*who, status)] += 1
         use = uses.setdefault(

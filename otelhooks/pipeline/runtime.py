@@ -473,6 +473,14 @@ class Runtime:
         with self._lock:
             self.pending = (self.pending or 0) + number
 
+    def ends_question(self, withdraw: Callable[[], object]) -> bool:
+        """End a question that waits; False if it has ended already, so that one side records it."""
+        try:
+            self.withdraws.remove(withdraw)
+        except KeyError:
+            return False
+        return True
+
     # -- end ----------------------------------------------------------------------------------
 
     def close(self, timeout_s: float = background.FLUSH_S) -> None:
@@ -484,7 +492,8 @@ class Runtime:
             timeout_s: Longest wait for background inspectors, in seconds.
         """
         for withdraw in tuple(self.withdraws):
-            withdraw()
+            if self.ends_question(withdraw):
+                withdraw()
         for session in self.sessions.all():
             session_points.end(self, session)
         background.flush(timeout_s)

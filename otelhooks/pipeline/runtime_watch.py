@@ -128,7 +128,7 @@ class RuntimeWatch(Watch):
                 self._pause(op, call, verdict, is_new=True)
                 raise pause
         wait = _ask_spans(runtime, op, call, verdict)
-        withdraw = functools.partial(_end_wait, wait, Approval("withdrawn"))
+        withdraw = functools.partial(_withdraw, runtime, op, verdict, wait)
         runtime.withdraws.add(withdraw)
         runtime.has_run = True  # even if Ctrl-C ends the waiting
         runtime.wait_for(1)
@@ -137,15 +137,13 @@ class RuntimeWatch(Watch):
                 rules, call, channel=runtime.channel, timeout=runtime.approval_timeout_s
             )
         except BaseException:
-            verdict.approval, verdict.allowed = Approval("withdrawn"), False
-            _end_wait(wait, verdict.approval)
-            if isinstance(op, Op):
-                runtime.record_unawaited(op, verdict)
-                record_unawaited(runtime, op, verdict)
+            if runtime.ends_question(withdraw):
+                withdraw()
             raise
         finally:
-            runtime.withdraws.discard(withdraw)
             runtime.wait_for(-1)
+        if not runtime.ends_question(withdraw):
+            approval = Approval("withdrawn")  # the runtime has closed: the answer is too late
         approval.decision_id = decision_id
         _end_wait(wait, approval)
         self._told(approval, deciding, exemplar(wait))
@@ -254,6 +252,15 @@ def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace
 
 
 @fails_open
+def _withdraw(runtime: Runtime, op: Any, verdict: Verdict, wait: trace.Span | None) -> None:
+    """Record that a question is over without an answer, as its call or its process ends."""
+    verdict.approval, verdict.allowed = Approval("withdrawn"), False
+    _end_wait(wait, verdict.approval)
+    if isinstance(op, Op):
+        runtime.record_unawaited(op, verdict)
+        record_unawaited(runtime, op, verdict)
+
+
 def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
     if wait is None or not wait.is_recording():
         return

@@ -128,6 +128,44 @@ loop()
 """
 
 
+ASKING = """
+import os, time
+import otelhooks
+from otelhooks import policy
+
+def person(call):
+    os.write(1, b"asked")
+    time.sleep(60)
+    return True
+
+otelhooks.instrument(
+    policies=[policy.ask_user("drop_table", handler=person)],
+    audit=os.environ["WORK_FOLDER"] + "/audit",
+    frameworks=[],
+)
+
+@otelhooks.tool
+def drop_table():
+    os.write(1, b"ran")
+
+drop_table()
+"""
+
+
+def test_a_question_that_is_open_when_a_signal_ends_the_process_is_recorded_as_withdrawn(tmp_path):
+    with _start(ASKING, tmp_path, OTELHOOKS_STORE=str(tmp_path / "store.db")) as program:
+        assert os.read(program.stdout.fileno(), 64) == b"asked"
+        program.send_signal(signal.SIGTERM)
+        output, _ = program.communicate(timeout=30)
+    assert (program.returncode, output) == (-signal.SIGTERM, "")
+    [file] = (tmp_path / "audit").glob("*.jsonl")
+    _, record, closing = map(json.loads, file.read_text().splitlines())
+    assert record["decision"] == "ask"
+    assert record["approval_status"] == "withdrawn"
+    assert record["enforcement"] == "rejected", "the call did not run"
+    assert closing["audit"] == "closed"
+
+
 def test_no_call_goes_on_unrecorded_while_a_signal_ends_the_process(tmp_path):
     with _start(BUSY, tmp_path, OTELHOOKS_STORE=str(tmp_path / "store.db")) as program:
         begun = os.read(program.stdout.fileno(), 64).decode()

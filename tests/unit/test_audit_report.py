@@ -143,6 +143,17 @@ def test_a_deny_that_is_only_observed_is_not_counted(governed: Any, tmp_path: Pa
     assert report(tmp_path / "trail")["uses"][0]["not_allowed"] == 0
 
 
+def test_a_question_that_was_withdrawn_is_not_rejected_by_anyone(tmp_path: Path) -> None:
+    asked = {"decision": "ask", "enforcement": "rejected", "approval_status": "withdrawn"}
+    with Audit(tmp_path) as trail:
+        trail.append(asked)
+    found = report(tmp_path)
+
+    assert found["verdicts"] == {"ask, withdrawn": 1}
+    assert found["people"] == []
+    assert found["uses"][0]["not_allowed"] == 1
+
+
 def test_a_call_whose_record_failed_counts_once_as_refused(tmp_path: Path) -> None:
     with Audit(tmp_path) as trail:
         allow = {"decision": "allow", "enforcement": "allowed", "session_id": "s"}

@@ -933,6 +933,17 @@ class TestApprovals:
             "withdrawn",
         ]
 
+    def test_an_answer_that_comes_after_the_end_denies(self, governed: Any, body: Tool) -> None:
+        def late(call: types.ToolCall) -> bool:
+            handle._runtime.close()
+            return True
+
+        handle = governed(policies=[policy.ask_user("t", handler=late)])
+        with pytest.raises(Denied):
+            body.t()
+        assert body.ran == []
+        assert governed.attributes("execute_tool t")[semconv.APPROVAL_STATUS] == "withdrawn"
+
     @pytest.mark.parametrize("is_async", [True, False])
     def test_in_a_notebook_a_question_is_waited_for_longer_than_a_hook_is(
         self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch, is_async: bool
