@@ -208,7 +208,8 @@ class RuntimeWatch(Watch):
     def _approver_failed(self, rule: RuleLike, error: BaseException) -> None:
         who = f"the approver of rule `{one_line(rule.label, LOGGED)}`"
         own = self._runtime.content.redactor.mask_text(str(error)) if is_own(error) else ""
-        why = one_line(own, LOGGED) or outline(error)
+        problem, mark, hint = own.partition("\nhint: ")
+        why = one_line(problem, LOGGED) + mark + one_line(hint, LOGGED) or outline(error)
         log.error("%s could not be asked, and the call is denied: %s", who, why)
         self._quote(who, error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import sqlite3
 import sys
 import threading
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 
 import otelhooks
 from otelhooks import policy, types
-from otelhooks.approvals import Approval, Terminal, Unavailable, first_of
+from otelhooks.approvals import Approval, Queue, Terminal, Unavailable, first_of
 from otelhooks.errors import Denied
+from otelhooks.store import connection
 from otelhooks.telemetry import semconv
 from otelhooks.utils.interactive import ask_user_handler
 
@@ -148,6 +150,23 @@ class TestFirstOf:
         (said,) = (m for m in caplog.messages if "could not be asked" in m)
         assert "standard input is not a terminal" in said
         assert "`approvals=approvals.Queue()`" in said
+
+    def test_a_queue_on_a_full_disk_says_what_to_do_on_a_line_of_its_own(
+        self, governed: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: Any) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        @otelhooks.tool
+        def t() -> None: ...
+
+        governed(policies=[policy.ask_user("t")], approvals=Queue())
+        monkeypatch.setattr(connection.Database, "_transaction", full)
+        with pytest.raises(Denied):
+            t()
+        (said,) = (m for m in caplog.messages if "could not be asked" in m)
+        assert "\\n" not in said
+        assert "\nhint: free some space on that disk" in said
 
     def test_no_human_is_reported_where_none_was_asked(self, governed: Any) -> None:
         @otelhooks.tool
