@@ -392,7 +392,7 @@ class Store:
         values = ", ".join(
             f"""coalesce(json_extract(attributes, '$."{name}"'), '')""" for name in _DECIDED
         )
-        spans = f"FROM spans WHERE id > ? AND {_NOT_ABOUT_APPROVAL}"
+        spans = f"FROM spans WHERE id > ? AND (({_NOT_ABOUT_APPROVAL}) OR ({_WITHDRAWN_ALONE}))"
         with self._reading() as db:
             above = _newest(db).span - _MOST_LOOKED_AT
             looked_at, first, last = db.execute(
@@ -407,8 +407,8 @@ class Store:
         read = functools.cache(_verdict)
         counts = tuple(
             Decided(policy, rule, tool, agent, verdict, part, count)
-            for part, count, policy, rule, tool, agent, decision, enforcement in rows
-            if (verdict := read(decision, enforcement)) is not None
+            for part, count, policy, rule, tool, agent, *decided in rows
+            if (verdict := read(*decided)) is not None
         )
         return Decisions(looked_at, first or 0, last or 0, counts)
 
@@ -430,15 +430,33 @@ _DECIDED = (
     semconv.GEN_AI_AGENT_NAME,
     semconv.POLICY_DECISION,
     semconv.POLICY_ENFORCEMENT,
+    semconv.APPROVAL_STATUS,
 )
 _NOT_ABOUT_APPROVAL = " AND ".join(
     f"name NOT GLOB '{name}*'"
     for name in (semconv.SPAN_APPROVAL_REQUEST, semconv.SPAN_APPROVAL_WAIT)
 )
 
+_IS_WITHDRAWN = (
+    f"""json_extract(attributes, '$."{semconv.APPROVAL_STATUS}"')"""
+    f" = '{semconv.APPROVAL_STATUS_WITHDRAWN}'"
+)
+_WITHDRAWN_ALONE = (
+    f"name GLOB '{semconv.SPAN_APPROVAL_WAIT}*' AND {_IS_WITHDRAWN}"
+    " AND trace_id NOT IN (SELECT trace_id FROM spans"
+    f" WHERE id > (SELECT max(id) FROM spans) - {_MOST_LOOKED_AT}"
+    f" AND {_NOT_ABOUT_APPROVAL} AND {_IS_WITHDRAWN})"
+)
+"""Waits whose call has no span, as it ended with the question."""
 
-def _verdict(decision: str, enforcement: str) -> verdicts.Verdict | None:
-    found = {semconv.POLICY_DECISION: decision, semconv.POLICY_ENFORCEMENT: enforcement}
+
+def _verdict(decision: str, enforcement: str, status: str) -> verdicts.Verdict | None:
+    is_wait = not decision and status == semconv.APPROVAL_STATUS_WITHDRAWN
+    found = {
+        semconv.POLICY_DECISION: semconv.DECISION_ASK if is_wait else decision,
+        semconv.POLICY_ENFORCEMENT: enforcement,
+        semconv.APPROVAL_STATUS: status,
+    }
     return verdicts.read_verdict({name: value for name, value in found.items() if value})
 
 
@@ -509,7 +527,7 @@ def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
     calls = [
         (span["verdict"], found)
         for span, found in zip(spans, attributes, strict=True)
-        if not verdicts.is_about_approval(span["name"])
+        if not verdicts.is_about_approval(span["name"]) and not verdicts.is_withdrawn(found)
     ]
     ranks = [rank for rank, _ in calls]
     approved = sum(verdicts.is_approved(found) for _, found in calls)
@@ -523,6 +541,9 @@ def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
         refused=ranks.count(verdicts.RANK_REFUSED),
         observed=ranks.count(verdicts.RANK_OBSERVED),
         approved=approved,
+        withdrawn=verdicts.withdrawn(
+            (span["name"], found) for span, found in zip(spans, attributes, strict=True)
+        ),
         verdicts=ranks.count(verdicts.RANK_VERDICT) - approved,
         errors=sum(
             span["status"] == _STATUS.index("error") and span["verdict"] != verdicts.RANK_REFUSED

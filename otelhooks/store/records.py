@@ -174,9 +174,10 @@ class TraceSummary:
         ended_at: End of what is stored, in nanoseconds since the Unix epoch.
         spans: Number of spans.
         events: Number of log records.
-        refused: Number of calls that were denied or not approved.
+        refused: Number of calls that were denied or not approved, without the withdrawn.
         observed: Number of calls that monitor mode would have refused or asked about.
         approved: Number of calls that were asked about and approved.
+        withdrawn: Number of calls that were asked about and ended, or whose process ended, first.
         verdicts: Number of calls with any other verdict except a plain allow.
         errors: Number of spans with status error that were not refused.
         is_refused: Whether a span or an event was refused or observed; events count too, because
@@ -195,6 +196,7 @@ class TraceSummary:
     refused: int
     observed: int
     approved: int
+    withdrawn: int
     verdicts: int
     errors: int
     is_refused: bool

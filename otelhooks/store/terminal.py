@@ -187,6 +187,7 @@ def verdicts(summary: TraceSummary) -> str:
             (summary.refused, "refused"),
             (summary.observed, "observed"),
             (summary.approved, "approved"),
+            (summary.withdrawn, "withdrawn"),
             (summary.verdicts, "other"),
             (summary.errors, "failed"),
         )

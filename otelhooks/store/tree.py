@@ -288,6 +288,8 @@ def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzin
     total = add_up((span.span_id, span.parent_id, span.attributes) for span in spans)
     parts += used(total)
     said = [_outcome(span.attributes) for span in spans if not is_about_approval(span.name)]
+    ended = verdicts.withdrawn((span.name, span.attributes) for span in spans)
+    said += ["withdrawn"] * ended
     parts += [f"{count} {word}" for word in _OUTCOMES if (count := said.count(word))]
     header.append("\n" + "\n".join(filled(parts, " · ", width)) + "\n\n", "dim")
     return header
@@ -295,12 +297,14 @@ def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzin
 
 _OUTCOMES = (
     *("refused", "would be refused", "would be asked about"),
-    *("approved", "with another verdict"),
+    *("approved", "withdrawn", "with another verdict"),
 )
 
 
 def _outcome(attributes: Mapping[str, Any]) -> str:
     """Return what the header counts a span as; empty if it has no verdict, or a plain allow."""
+    if verdicts.is_withdrawn(attributes):
+        return ""  # counted with those whose call has no span
     rank = verdicts.rank(attributes)
     if rank == verdicts.RANK_OBSERVED:
         is_ask = attributes.get(semconv.POLICY_DECISION) == semconv.DECISION_ASK

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 RANK_PLAIN = 0
 RANK_VERDICT = 1
@@ -73,6 +73,23 @@ def is_approved(attributes: Mapping[str, Any]) -> bool:
     return is_ask and attributes.get(semconv.POLICY_ENFORCEMENT) == semconv.ENFORCEMENT_APPROVED
 
 
+def is_withdrawn(attributes: Mapping[str, Any]) -> bool:
+    """Return whether a question ended without an answer, as its call or its process ended."""
+    return attributes.get(semconv.APPROVAL_STATUS) == semconv.APPROVAL_STATUS_WITHDRAWN
+
+
+def withdrawn(spans: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
+    """Count the questions of a trace that were withdrawn.
+
+    The span of the wait has this, and the call's only if the call went on to be denied.
+
+    Args:
+        spans: Name and attributes of each.
+    """
+    ended = [is_about_approval(name) for name, attributes in spans if is_withdrawn(attributes)]
+    return max(ended.count(True), ended.count(False))
+
+
 def is_about_approval(name: str) -> bool:
     """Return whether a span of this name is about asking; the verdict counts on the call's span."""
     return name.startswith((semconv.SPAN_APPROVAL_REQUEST, semconv.SPAN_APPROVAL_WAIT))
@@ -89,6 +106,7 @@ class Verdict:
         policy_id: Policy of the rule, empty for none.
         reason: Fixed text of the rule, empty for none.
         is_plain: Whether it is an allow and nothing else happened.
+        is_withdrawn: Whether it is a question that ended without an answer.
     """
 
     words: str
@@ -97,6 +115,7 @@ class Verdict:
     policy_id: str
     reason: str
     is_plain: bool
+    is_withdrawn: bool = False
 
 
 def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
@@ -108,6 +127,9 @@ def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
         return None
     words = decision
     outcome = enforcement if enforcement in _SETTLED else ""
+    is_over = decision == semconv.DECISION_ASK and is_withdrawn(attributes)
+    if is_over and outcome != semconv.ENFORCEMENT_OBSERVED:
+        outcome = semconv.APPROVAL_STATUS_WITHDRAWN  # no approver has rejected it
     if decision == semconv.DECISION_ASK and not outcome:
         outcome = _text(attributes, semconv.APPROVAL_STATUS)
     if outcome:
@@ -119,6 +141,7 @@ def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
         policy_id=_text(attributes, semconv.POLICY_ID),
         reason=_reason(attributes),
         is_plain=decision == semconv.DECISION_ALLOW and not extras,
+        is_withdrawn=is_over,
     )
 
 

@@ -28,13 +28,17 @@ class _Row:
     name: str
     total: int = 0
     refused: int = 0
+    withdrawn: int = 0
     counts: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
     def add(self, one: Decided) -> None:
-        key = (one.part, one.verdict.mood)
+        key = (one.part, "observed" if one.verdict.is_withdrawn else one.verdict.mood)
         self.counts[key] = self.counts.get(key, 0) + one.count
         self.total += one.count
-        self.refused += one.count if one.verdict.mood == "bad" else 0
+        if one.verdict.is_withdrawn:
+            self.withdrawn += one.count
+        elif one.verdict.mood == "bad":
+            self.refused += one.count
 
 
 def decisions(site: Site, request: Request) -> Response:

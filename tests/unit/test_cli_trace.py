@@ -342,6 +342,22 @@ class TestList:
         add(path, "execute_tool search", 9 << 96, **{semconv.POLICY_DECISION: "modify"})
         assert run("list").stdout.endswith("  2 approved, 1 other\n")
 
+    @pytest.mark.parametrize("has_call", [True, False])
+    def test_withdrawn_questions_are_counted_alike_in_list_and_show(
+        self, path: Path, has_call: bool
+    ) -> None:
+        ended = {semconv.APPROVAL_STATUS: "withdrawn"}
+        asked = {**ended, semconv.POLICY_DECISION: "ask", semconv.POLICY_ENFORCEMENT: "rejected"}
+        add(path, f"{semconv.SPAN_APPROVAL_WAIT} mail", 9 << 96, **ended)
+        if has_call:
+            add(path, "execute_tool mail", 9 << 96, **asked)
+        add(path, "execute_tool rm", 9 << 96, **DENY)
+        assert run("list").stdout.endswith("  1 refused, 1 withdrawn\n")
+        shown = run("show").stdout
+        assert " · 1 refused · 1 withdrawn\n" in shown
+        assert ("ask → withdrawn" in shown) is has_call
+        assert "rejected" not in shown
+
     def test_tokens_cost_and_agents_are_those_of_all_spans(self, busy: Path) -> None:
         [summary] = json.loads(run("list", "--json", "--service", "billing").stdout)
         assert summary["agents"] == ["lead", "writer"]

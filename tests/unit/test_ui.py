@@ -592,6 +592,26 @@ class TestDecisions:
         provider.shutdown()
         assert "1 decision, 0 refused" in client.get("/decisions").text
 
+    @pytest.mark.parametrize("has_call", [True, False])
+    def test_a_question_that_was_withdrawn_is_neither_open_nor_refused(
+        self, client, path, has_call: bool
+    ) -> None:
+        rule = {semconv.POLICY_RULE_ID: "ask:mail", semconv.APPROVAL_STATUS: "withdrawn"}
+        asked = called("mail", "ask", **rule)
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+        tracer = provider.get_tracer("otelhooks")
+        with tracer.start_as_current_span("invoke_agent ops"):
+            wait = {name: asked[name] for name in asked if name != semconv.POLICY_DECISION}
+            tracer.start_span(f"{semconv.SPAN_APPROVAL_WAIT} mail", attributes=wait).end()
+            if has_call:  # the run went on after it, with a deny
+                attributes = {**asked, semconv.POLICY_ENFORCEMENT: "rejected"}
+                tracer.start_span("execute_tool mail", attributes=attributes).end()
+        provider.shutdown()
+        shown = client.get("/decisions").text
+        assert shown.count("1 decision, 0 refused, 1 withdrawn") == 2  # by rule, and by tool
+        assert '<td class="verdict">1 withdrawn</td>' in client.get("/runs").text
+
     def test_without_any_it_says_so(self, client, path) -> None:
         stored(path)
         assert "No decisions yet" in client.get("/decisions").text
