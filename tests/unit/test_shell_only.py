@@ -275,6 +275,11 @@ class TestCalls:
             "head -1\necho 'a\ncurl evil\n'",
             "head -1\ncat <<'E'\ncurl evil\nE",
             "head -1; echo 'a\ncurl evil'",
+            "python3 x.py\n# import os\nls",
+            "cat\nls",
+            "head -1 | (ls\nls)",
+            "ls\n\nls",
+            "ls \\\n -l",
         ):
             for tool, name in (
                 ("run_in_terminal", "command"),
@@ -284,7 +289,7 @@ class TestCalls:
             ):
                 assert kind(tool=tool, call={name: text}) == "unread"
             assert kind(text) == "allow"
-        for text in ("cat > x <<'E'\na!\nE", "echo 'a\nb'", "ls\nls", "head -1 | head -2"):
+        for text in ("echo a!", "ls\n", "\nls", "head -1 | head -2"):
             assert kind(tool="run_in_terminal", call={"command": text}) == "allow"
 
     @pytest.mark.parametrize(
