@@ -1660,6 +1660,68 @@ x
 E
         git apply --check a.patch && git apply a.patch
     """,
+    "what continues beside later commands": r"""
+        sleep 9 && cat sub/x &
+        (sleep 9; cat sub/x) &
+        ls && ( ls || pwd ) &
+        cat sub/x &
+        sleep 9 | cat sub/x &
+        cat sub/x | ./x &
+        ./x && cat sub/x &
+        ./x && ./y > sub/x &
+        { ./x; ./y > sub/x; } &
+        ./x "$(./y)" > sub/x &
+        for i in 1 2; do ./x > sub/x; done &
+        for i in s*; do ./x > sub/x; done &
+        while ./x; do cd .; done &
+        until ./x > sub/x; do cd .; done &
+        case "$?" in 0) ./x ;; *) ./y > sub/x ;; esac &
+        nohup cat sub/x &
+        nohup timeout 9 env CI=1 cat sub/x &
+        time sleep 9 &
+        bash -c 'sleep 9; cat sub/x' &
+        sh -c 'npm run dev' &
+        uv run cat sub/x &
+        poetry run sleep 9 &
+        python -m compileall -q sub &
+        python -m json.tool sub/x sub/y &
+        find sub -exec make {} \; &
+        find sub -print0 | xargs -0 make &
+        git checkout main &
+        git stash &
+        mv sub x &
+        x=$(cat sub/x) &
+        x="$(./x)" > sub/x &
+        diff <(sleep 1; git add -A) <(rm .gitignore)
+        cd sub && cp x y &
+        cat <(sleep 9; cat sub/x)
+        cat <(mkdir x)
+        cat <(mv a b)
+        cat <(ls > x)
+        cat <({ ls; } > x)
+        cat <(while true; do cat sub/x; done)
+        cat <(for i in 1 2; do cat sub/x; done)
+        cat <(ls "$(touch x)")
+        cat <(git show HEAD > x)
+        cat <(git stash)
+        cat <(git commit -m x)
+        cat <(find . -delete)
+        cat <(make)
+        cat <(bash -c 'mv a b')
+        cat <(cat sub/x); mv sub y
+        cat <(cat sub/x) && git checkout main
+        bash -c 'cat <(cat sub/x)'; mv sub y
+        touch ./-x
+        mkdir -p ./--files0-from=.env
+        mkdir sub/-x
+        touch ./-x/a
+        cp a ./-x
+        mv a sub/-x
+        echo x > ./-x
+        cp sub/-x .
+        for i in 1 2; do wc *; done
+        while true; do wc *; done
+    """,
     "parts of variables": r"""
         x=$(ls); cat "${x%/}"
         x=$(ls); cat ${x##*/}
@@ -2472,7 +2534,6 @@ def test_what_is_ignored(ws: pathlib.Path) -> None:
         "(sleep 1; git add -A; git diff --cached > o) | rm .gitignore",
         "(sleep 1; rg KEY sub) | git init sub",
         "(sleep 1; rg KEY sub) | cp -r d/. sub",
-        "diff <(sleep 1; git add -A) <(rm .gitignore)",
         "while sleep 1; do git add -A; rm -f .gitignore; done",
         'for f in .giti; do git add -A; rm "${f}gnore"; done',
     ],

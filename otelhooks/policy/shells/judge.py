@@ -43,6 +43,7 @@ _CODE = re.compile(r"[^\w./:=,@+%-]")
 _TAR = re.compile("[a-eg-zA-Z]+f?")
 """Letters before all options: `f` takes the next word even as the first."""
 _REPEATED = frozenset(("for", "loop", "pipe"))
+_LOOPS = frozenset(("for", "loop"))
 _READING = frozenset(("<", "<<", "<&", ">&"))
 _SEVERAL_FOUND = Argument(FOUND, many=True)
 _PRINTING = frozenset(("-print", "-ls", "-exec"))
@@ -96,6 +97,8 @@ class Judge:
         self._loops: dict[str, Argument] = {}
         self._known: set[str] = set()
         self._is_still = False
+        self._is_behind = False
+        self._has_pipe = False
 
     def text(self, text: str, *, is_typed: bool = False) -> None:
         """Judge a text for a shell, or one that is typed into a terminal."""
@@ -104,6 +107,9 @@ class Judge:
             if is_typed:
                 check_typed(text)
             self._text(text, HERE)
+        if self._has_pipe and self._kinds.moved:
+            why = "`<(...)` may still read while paths lead elsewhere: use two calls"
+            self.problems["outside", why] = None
 
     def words(self, words: Sequence[str]) -> None:
         """Judge a program and its arguments, which no shell reads."""
@@ -144,14 +150,14 @@ class Judge:
         self._known |= loops | others
 
     def _keeps_names(self, node: Node) -> bool:
-        """Return whether a node makes, moves and removes no file itself."""
+        """Return whether a node makes, moves and removes no file itself, and is not repeated."""
         if not all(
             r.operator in _READING or literal(r.word) == "/dev/null" for r in node.redirects
         ):
             return False
-        return (
-            isinstance(node, Block) or not node.words or literal(node.words[0]) in self._table.still
-        )
+        if isinstance(node, Block):
+            return node.kind not in _LOOPS
+        return not node.words or literal(node.words[0]) in self._table.still
 
     def _run(self, node: Node, folders: Folders) -> tuple[Folders, Folders]:
         """Judge commands; return where the next may run if they succeed, and if they do not."""
@@ -178,6 +184,8 @@ class Judge:
             return self._pipe(node, folders)
         if kind == "for":
             return self._for(node, folders)
+        if kind == "background":
+            return self._behind(node.parts[0], folders)
         now, seen = folders, folders
         for part in node.parts:
             good, seen_there = self._run(part, now)
@@ -208,6 +216,23 @@ class Judge:
         self._loops.pop(node.name, None)
         return folders, folders
 
+    def _behind(self, node: Node, folders: Folders) -> tuple[Folders, Folders]:
+        """Judge what continues behind ``&``: later calls may change where its paths lead."""
+        within = list(nodes(node))
+        programs = [each for each in within if isinstance(each, Simple) and not _is_cd(each)]
+        if len(programs) > 1 or any(isinstance(n, Block) and n.kind in _LOOPS for n in within):
+            raise Refused("unread", "more than one program behind `&`: write them into a script")
+        self._is_behind = True
+        return self._run(node, folders)
+
+    def _check_behind(self, found: Reading) -> None:
+        """Refuse a program that may use its paths later, but one of the workspace."""
+        kinds = {kind for kind, _ in found.given}
+        if found.name == "cd" or (kinds & {"command", "module"} and found.name != "xargs"):
+            return
+        if _moves(found) or "shell" in kinds or not any(e.runs or e.free for e in found.entries):
+            raise Refused("program", f"`{found.name}` runs no code of the workspace, behind `&`")
+
     # -- words ----------------------------------------------------------------------------------
 
     def _argument(self, word: Word, folders: Folders) -> Argument:
@@ -225,6 +250,8 @@ class Judge:
                 text = "1"  # or another number
             elif part.node is not None:
                 self._run(part.node, folders)
+                if part.kind == "pipe":
+                    self._check_pipe(part.node)
                 text = PIPE if part.kind == "pipe" else UNKNOWN
                 splits = splits or not part.quoted
             self._characters_left -= len(text) + 1
@@ -232,6 +259,14 @@ class Judge:
                 raise Refused("unread", "there is too much to follow: write fewer words")
             texts.append(text)
         return Argument("".join(texts), splits, many or splits)
+
+    def _check_pipe(self, node: Node) -> None:
+        """Refuse what may change something in `<(...)`, which continues beside later commands."""
+        self._has_pipe = True
+        for each in nodes(node):
+            name = " ".join(map(literal, each.words[:2])) if isinstance(each, Simple) else ""
+            if not self._keeps_names(each) and (each.redirects or name not in self._table.piped):
+                raise Refused("program", "`<(...)` may only hold such as `sort` and `git show`")
 
     def _operand(self, word: Word, folders: Folders) -> Argument:
         """Return a word of a command; a pattern that begins it may be followed by names alone."""
@@ -321,6 +356,8 @@ class Judge:
                 self._kinds.ask(f"`{found.name}` is asked about")
             if entry.runs or "/" in name:
                 self._kinds.runs(found.name)
+        if self._is_behind:
+            self._check_behind(found)
         if name == "git" and not self._kinds.is_own(folders):
             self._kinds.runs(
                 "git` with the settings of a directory that is not the workspace's own, `git"
@@ -462,6 +499,10 @@ class Judge:
                 self._kinds.path("filled", inside, folders)
             elif moves:
                 self._kinds.path("moved", source.text, folders)
+
+
+def _is_cd(node: Simple) -> bool:
+    return bool(node.words) and literal(node.words[0]) == "cd"
 
 
 def _is_literal(word: Word) -> bool:

@@ -321,6 +321,8 @@ class Places:
             return
         if any(each.casefold() == ".git" for each in (*parts, *named)):
             raise Refused("secret" if use == "read" else "outside", "`.git` belongs to git")
+        if use == "write" and any(re.match("-.", each) for each in (*parts, *named)):
+            raise Refused("outside", f"`{shown}` could be an option of a later command")
         if use in {"write", "remove"} and "ignore" in f"{parts[-1]} {named[-1:]}".casefold():
             self.trust_nothing()
         if any(map(is_secret, (*parts, *named))):

@@ -102,7 +102,8 @@ class Block(NamedTuple):
     """Commands that belong together.
 
     Attributes:
-        kind: ``list``, ``and``, ``or``, ``pipe``, ``subshell``, ``case``, ``loop`` or ``for``.
+        kind: ``list``, ``and``, ``or``, ``pipe``, ``subshell``, ``background``, ``case``, ``loop``
+            or ``for``.
         parts: The commands.
         redirects: Redirections of all of them.
         name: Variable of a ``for``.
@@ -193,6 +194,7 @@ class _Reader:
                 self._blanks(lines=True)
                 if self.at < len(self.text) or self.depth > 1:
                     _unread("`&` may only end the whole text")
+                parts[-1] = Block("background", (parts[-1],))
             elif following == ";":
                 self.at += 1
                 self._blanks()

@@ -102,6 +102,7 @@ class Table(NamedTuple):
         network: Programs that are refused because they use the network.
         printed: Variables of the environment that may be printed.
         still: Programs that make, move and remove no file.
+        piped: Programs with subcommands that do not either, and may run in ``<(...)``.
         assigned: The names that a text may give values to.
     """
 
@@ -111,6 +112,7 @@ class Table(NamedTuple):
     network: frozenset[str]
     printed: frozenset[str]
     still: frozenset[str]
+    piped: frozenset[str]
     assigned: re.Pattern[str]
 
 
@@ -125,6 +127,7 @@ def table() -> Table:
         _set(given["network"]),
         _set(given["printed"]),
         _set(given["still"]),
+        frozenset(given["piped"]),
         re.compile(given["assigned"]),
     )
 
