@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from otelhooks.hooks.compat.tool_policies import MaxRecipientsPolicy, RejectToolPolicy
     from otelhooks.policy.auto_policy import AutoPolicy, auto
     from otelhooks.policy.labels import Label, label
-    from otelhooks.policy.limits.quotas import Budget, RateLimit, Repeat
+    from otelhooks.policy.limits.budgets import Budget
+    from otelhooks.policy.limits.quotas import RateLimit, Repeat
     from otelhooks.policy.shells.rules import shell_only
     from otelhooks.policy.workspace import PATH_ARGUMENTS, workspace_only
 
@@ -90,7 +91,8 @@ if not TYPE_CHECKING:
             "otelhooks.hooks.compat.tool_policies": "MaxRecipientsPolicy RejectToolPolicy",
             "otelhooks.policy.auto_policy": "AutoPolicy auto",
             "otelhooks.policy.labels": "Label label",
-            "otelhooks.policy.limits.quotas": "Budget RateLimit Repeat",
+            "otelhooks.policy.limits.budgets": "Budget",
+            "otelhooks.policy.limits.quotas": "RateLimit Repeat",
             "otelhooks.policy.shells.rules": "shell_only",
             "otelhooks.policy.workspace": "PATH_ARGUMENTS workspace_only",
         },

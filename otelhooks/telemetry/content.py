@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from otelhooks.hooks.verdict import text_of
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.masking import MASK, MAX_DEPTH, Redactor, is_secret_key
+from otelhooks.telemetry.masking import MASK, MAX_DEPTH, Redactor
 from otelhooks.telemetry.media_parts import media_part
+from otelhooks.telemetry.secret_names import is_secret_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

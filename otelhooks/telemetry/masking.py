@@ -33,13 +33,13 @@ import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from otelhooks.errors import ConfigError
 from otelhooks.records.arguments import as_number
 from otelhooks.records.failures import outline
 from otelhooks.secret_forms import FORMS
+from otelhooks.telemetry.secret_names import names_secret
 from otelhooks.telemetry.secret_options import cover, in_arguments
 
 _log = logging.getLogger("otelhooks.telemetry")
@@ -50,65 +50,15 @@ MAX_NODES = 100_000
 
 Rule: TypeAlias = "str | re.Pattern[str] | Callable[[str], str]"
 
-# Words that make a key secret wherever they occur in it, and pairs that do so together.
-_SECRET_WORDS = frozenset(
-    "password passwd pwd passphrase secret secrets credential credentials authorization cookie"
-    " apikey authtoken accesstoken privatekey passcode".split()
-)
-_SECRET_ENDS = ("password", "passwd", "passphrase")  # PGPASSWORD is one word
-_SECRET_PAIRS = frozenset(
-    [
-        *((first, "key") for first in ("api", "access", "private", "secret", "signing")),
-        *(("pass", second) for second in ("word", "wd", "phrase", "code")),
-        ("encryption", "key"),
-    ]
-)
-# The last word of a key whose value is a secret if it is text: tests pass or fail, too.
-_SECRET_TEXTS = frozenset(("pass", "pw"))
 # Keys under which a record keeps a name, with its value beside it, as in lists of variables.
 _NAMES = ("name", "key", "Name", "Key")
 _VALUES = frozenset(("value", "Value", "values"))
 # Keys of a program, and of its arguments, as configurations of MCP servers have them.
 _PROGRAMS = ("command", "program", "cmd", "executable")
 _ARGUMENTS = frozenset(("args", "arguments", "argv"))
-_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
 _compiled = lru_cache(maxsize=64)(re.compile)
 """Compile on first use: most processes record no content, and patterns cost time at import."""
-
-
-def _words(key: str) -> list[str]:
-    return [word.lower() for word in _compiled(_WORD).findall(key)]
-
-
-@lru_cache(maxsize=4096)
-def _is_secret(key: str) -> bool:
-    words = _words(key)
-    if not words:
-        return False
-    return (
-        words[-1] == "token"
-        or not _SECRET_WORDS.isdisjoint(words)
-        or any(word.endswith(_SECRET_ENDS) for word in words)
-        or any(pair in _SECRET_PAIRS for pair in pairwise(words))
-    )
-
-
-def is_secret_key(key: object) -> bool:
-    """Return whether a key names a secret: ``apiKey`` does, ``max_tokens`` does not."""
-    return isinstance(key, str) and len(key) <= 128 and _is_secret(key)
-
-
-@lru_cache(maxsize=4096)
-def _names_secret_text(key: str) -> bool:
-    return not _SECRET_TEXTS.isdisjoint(_words(key)[-1:])
-
-
-def _names_secret(key: object, value: object) -> bool:
-    """Return whether a key with this value names a secret."""
-    if is_secret_key(key):
-        return True
-    return isinstance(value, str) and isinstance(key, str) and _names_secret_text(key[-128:])
 
 
 def _is_secret_pair(item: object) -> TypeGuard[Sequence[object]]:
@@ -116,7 +66,7 @@ def _is_secret_pair(item: object) -> TypeGuard[Sequence[object]]:
     if not isinstance(item, (list, tuple)) or len(cast("Sequence[object]", item)) != 2:
         return False
     name, value = cast("Sequence[object]", item)
-    return _names_secret(name, value) and not _is_empty(value)
+    return names_secret(name, value) and not _is_empty(value)
 
 
 def _is_empty(value: object) -> bool:
@@ -255,7 +205,7 @@ class Redactor:
         hidden: dict[int, int] = {}
         if self.is_on and isinstance(value, (list, tuple)):
             arguments = [*program, *cast("Sequence[object]", value)[: budget[0]]]
-            hidden = in_arguments(arguments, lambda name: _names_secret(name, ""))
+            hidden = in_arguments(arguments, lambda name: names_secret(name, ""))
         for index, item in enumerate(value, len(program)):
             if budget[0] <= 0:
                 break
@@ -272,13 +222,13 @@ class Redactor:
     ) -> dict[str, Any]:
         copy: dict[str, Any] = {}
         numbers: dict[str, int] = {}
-        is_pair = self.is_on and any(_names_secret(value.get(name), "") for name in _NAMES)
+        is_pair = self.is_on and any(names_secret(value.get(name), "") for name in _NAMES)
         program = _program(value) if self.is_on else ()
         for key, item in value.items():
             if budget[0] <= 0:
                 break
             name = key if isinstance(key, str) else _text_of(key)
-            is_secret = self.is_on and (_names_secret(name, item) or (is_pair and name in _VALUES))
+            is_secret = self.is_on and (names_secret(name, item) or (is_pair and name in _VALUES))
             shown = self._mask_key(name, copy, numbers)
             if is_secret and not _is_empty(item):
                 copy[shown] = MASK
@@ -435,7 +385,7 @@ def _mask_keys(text: str) -> str:
             gap = _compiled(_OPTION_GAP).match(text, right.end())
         name = left + text[start : right.end()]
         is_tag = gap is None and _compiled(_TAG).search(before[: len(before) - len(left)])
-        if (gap is not None or is_tag) and _names_secret(name, ""):
+        if (gap is not None or is_tag) and names_secret(name, ""):
             if gap is not None:
                 first, last = _value_extent(text, gap, core.group().lower())
             else:

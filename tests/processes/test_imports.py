@@ -112,7 +112,7 @@ class TestStart:
             "otelhooks.policy.workspace",
             "otelhooks.policy.files",
             "otelhooks.policy.labels",
-            "otelhooks.policy.limits.quotas",
+            "otelhooks.policy.limits.limit",
         }
 
     def test_a_program_with_providers_of_its_own_loads_nothing_that_builds_any(self) -> None:

@@ -30,16 +30,9 @@ from otelhooks.policy.files.kinds import (
 )
 from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
-from otelhooks.policy.limits.quotas import (
-    Budget,
-    Of,
-    OnBreach,
-    OnError,
-    Per,
-    RateLimit,
-    Repeat,
-    Unknown,
-)
+from otelhooks.policy.limits.budgets import Budget, Unknown
+from otelhooks.policy.limits.limit import OnBreach, OnError, Per
+from otelhooks.policy.limits.quotas import Of, RateLimit, Repeat
 from otelhooks.policy.mcp.definitions import HINTS
 from otelhooks.policy.rules import Mode, Policy, Severity, read_labels, read_origins, read_user
 from otelhooks.policy.shells.rules import Runs, check_program, shell_only
