@@ -120,7 +120,27 @@ def list_command(
         click.echo(f"the store has no {which}{such}", err=True)
         if not denied and not such:
             _say_where(store.path)
+    _say_lost(store.path)
+    if not summaries:
         sys.exit(ExitCode.NO)
+
+
+def _say_lost(path: Path) -> None:
+    """Warn of records that the store could not take."""
+    from otelhooks.plain_text import counted
+    from otelhooks.store import losses, terminal
+
+    lost = losses.read(path)
+    if lost is None:
+        return
+    what = " and ".join(counted(count, one_line(word)) for word, count in lost.counts.items())
+    when = f", the last at {terminal.clock(int(lost.last_at * 1e9))}" if lost.last_at else ""
+    click.echo(
+        f"otelhooks: warning: {what or 'spans or events'} could not be stored{when}\n"
+        f"hint: free some space if the disk is full; delete `{one_line(losses.beside(path))}` once "
+        "you know",
+        err=True,
+    )
 
 
 @trace.command("show")

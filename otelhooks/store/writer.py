@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from otelhooks.plain_text import counted
 from otelhooks.records.failures import outline
-from otelhooks.store import codec, connection, retention, schema
+from otelhooks.store import codec, connection, losses, retention, schema
 from otelhooks.store.sdk_logs import (
     LogRecordExporter,
     LogRecordExportResult,
@@ -74,6 +74,7 @@ class _SqliteExporter(Generic[R]):
         # or their ids could be reused for others.
         self._origins: dict[tuple[int, int], tuple[Row, object, object]] = {}
         self._dropped = 0
+        self._noted = 0  # of the dropped
         self._received = 0
         self._expected = itertools.count()  # counts in one step, on any thread
 
@@ -101,6 +102,7 @@ class _SqliteExporter(Generic[R]):
         self._is_shut_down = True
         self._database.close()
         self._dropped += max(0, next(self._expected) - self._received)
+        self._note()
         if self._dropped:
             self._database.report(
                 f"total {self._table}",
@@ -131,10 +133,18 @@ class _SqliteExporter(Generic[R]):
                 error.cause, "nothing is stored (logged once; numbers follow at exit): %s", error
             )
             self._dropped += len(records)
+            self._note()
             return False
         except Exception as error:  # telemetry fails open
             return self._lost(len(records), type(error).__name__, outline(error))
+        self._note()
         return len(rows) == len(records)
+
+    def _note(self) -> None:
+        """Say beside the store what it lacks, for those who read it."""
+        count = self._dropped - self._noted
+        if count and losses.add(self._database.path, self._word, count):
+            self._noted += count
 
     def _lost(self, count: int, cause: str, message: str) -> bool:
         self._dropped += count

@@ -342,6 +342,17 @@ class TestList:
         add(path, "execute_tool search", 9 << 96, **{semconv.POLICY_DECISION: "modify"})
         assert run("list").stdout.endswith("  2 approved, 1 other\n")
 
+    @pytest.mark.parametrize(
+        ("note", "what"), [('{"span": 2}\n{"event": 1}\n', "2 spans and 1 event"), ("", "spans or")]
+    )
+    def test_a_store_that_lacks_spans_says_so(self, path: Path, note: str, what: str) -> None:
+        add(path, "execute_tool rm", 9 << 96, **DENY)
+        path.with_name(f"{path.name}-lost").write_text(note)
+        result = run("list")
+        assert result.exit_code == 0
+        assert f"otelhooks: warning: {what}" in result.stderr
+        assert "could not be stored, the last at " in result.stderr
+
     @pytest.mark.parametrize("has_call", [True, False])
     def test_withdrawn_questions_are_counted_alike_in_list_and_show(
         self, path: Path, has_call: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import logging
@@ -28,7 +29,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from opentelemetry.trace.span import TraceState
 
 from otelhooks.errors import ConfigError
-from otelhooks.store import codec, connection, retention, schema, verdicts
+from otelhooks.store import codec, connection, losses, retention, schema, verdicts
 from otelhooks.store.queues import SpanQueue
 from otelhooks.store.reader import AmbiguousTraceError, Store
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter, check
@@ -379,8 +380,33 @@ class TestTrouble:
         assert exporter.dropped == 500
         assert "the disk is full" in caplog.text
         assert "hint: free some space" in caplog.text
+        lost = losses.read(path)
+        assert lost is not None
+        assert lost.counts == {"span": 500}
         assert exporter.export(make_spans(500)) is SpanExportResult.SUCCESS
+        assert losses.read(path) == lost
         assert count(path, "spans") == 500
+
+    def test_what_is_lost_is_noted_when_the_note_can_be_written_again(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def refused(*_: object, **__: object) -> None:
+            raise schema.StoreError(path, "full")
+
+        exporter = SqliteSpanExporter(path)
+        exporter.export(make_spans(1))
+        with monkeypatch.context() as patched:
+            patched.setattr(connection.Database, "write", refused)
+            patched.setattr(os, "write", full)
+            assert exporter.export(make_spans(2)) is SpanExportResult.FAILURE
+        assert losses.read(path) == losses.Losses({}, losses.beside(path).stat().st_mtime)
+        exporter.export(make_spans(1))
+        lost = losses.read(path)
+        assert lost is not None
+        assert lost.counts == {"span": 2}
 
     def test_a_read_only_file_is_said_and_counted(
         self, unprivileged: Path, caplog: pytest.LogCaptureFixture
