@@ -17,22 +17,16 @@ from otelhooks.store.records import (
     Event,
     Origin,
     Span,
-    SpanEvent,
-    SpanLink,
-    Status,
     Trace,
     TraceSummary,
 )
-from otelhooks.store.totals import add_up, is_agent
+from otelhooks.store.rows import read_event, read_span, read_summary
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
-    from typing import Any
 
-_STATUS: tuple[Status, ...] = ("unset", "ok", "error")
-_KINDS = ("internal", "server", "client", "producer", "consumer")
 _PAGE = 512
 _MOST_LOOKED_AT = 10_000
 
@@ -214,7 +208,7 @@ class Store:
         arguments = [value for rank in ranks for value in (rank, since or 0, *values, limit)]
         with self._reading() as db:
             rows = db.execute(query, (*arguments, limit)).fetchall()
-            return [_summary(db, row) for row in rows]
+            return [read_summary(db, row) for row in rows]
 
     def trace_ids(self, prefix: str, limit: int = 5) -> list[str]:
         """Return ids that start with `prefix`, in hex, upper or lower case; sorted."""
@@ -256,8 +250,8 @@ class Store:
             events = db.execute("SELECT * FROM logs WHERE trace_id = ? ORDER BY at, id", trace_ids)
             return Trace(
                 trace_ids[0],
-                tuple(_span(db, row, origins) for row in spans),
-                tuple(_event(db, row, origins) for row in events),
+                tuple(read_span(db, row, origins) for row in spans),
+                tuple(read_event(db, row, origins) for row in events),
             )
 
     def records(
@@ -306,7 +300,7 @@ class Store:
             while len(found) < limit:
                 given = (below, newest - _MOST_LOOKED_AT, *values, _PAGE)
                 rows = db.execute(query, given).fetchall()
-                found += filter(fits, (_span(db, row, origins) for row in rows))
+                found += filter(fits, (read_span(db, row, origins) for row in rows))
                 if len(rows) < _PAGE:
                     break
                 below = rows[-1]["id"]
@@ -323,7 +317,7 @@ class Store:
             query = "SELECT * FROM logs WHERE event_name = ? ORDER BY id DESC LIMIT ?"
             rows = db.execute(query, (name, limit)).fetchall()
             origins: dict[int, Origin] = {}
-            return tuple(_event(db, row, origins) for row in rows)
+            return tuple(read_event(db, row, origins) for row in rows)
 
     def follow(self, poll_s: float = 0.5, *, from_start: bool = False) -> Iterator[Span | Event]:
         """Yield spans and events as they are stored, forever.
@@ -489,7 +483,7 @@ def _next_spans(
     trace_ids: Sequence[str] = (),
 ) -> list[Span]:
     rows = _page(db, "spans", position.span, trace_ids)
-    return [_span(db, row, origins) for row in rows]
+    return [read_span(db, row, origins) for row in rows]
 
 
 def _next_events(
@@ -499,121 +493,10 @@ def _next_events(
     trace_ids: Sequence[str] = (),
 ) -> list[Event]:
     rows = _page(db, "logs", position.event, trace_ids)
-    return [_event(db, row, origins) for row in rows]
+    return [read_event(db, row, origins) for row in rows]
 
 
 def _behind(position: Position, spans: Sequence[Span], events: Sequence[Event]) -> Position:
     return Position(
         spans[-1].id if spans else position.span, events[-1].id if events else position.event
-    )
-
-
-def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
-    trace_id = row["trace_id"]
-    spans = db.execute(
-        "SELECT name, verdict, status, span_id, parent_id, attributes, origin FROM spans"
-        " WHERE trace_id = ? ORDER BY parent_id IS NOT NULL, started_at, id",
-        (trace_id,),
-    ).fetchall()
-    attributes = [codec.decode(span["attributes"]) for span in spans]
-    # Without a span of an agent, whose process ended in the middle of a turn, calls name it.
-    runs = list(filter(is_agent, attributes)) or attributes
-    agents = [it.get(semconv.GEN_AI_AGENT_NAME) for it in runs]
-    events = db.execute("SELECT origin FROM logs WHERE trace_id = ?", (trace_id,)).fetchall()
-    first = next(iter((*spans, *events)), None)
-    resource: Mapping[str, Any] = (
-        _origin(db, first["origin"], {}).resource if first is not None else {}
-    )
-    calls = [
-        (span["verdict"], found)
-        for span, found in zip(spans, attributes, strict=True)
-        if not verdicts.is_about_approval(span["name"]) and not verdicts.is_withdrawn(found)
-    ]
-    ranks = [rank for rank, _ in calls]
-    approved = sum(verdicts.is_approved(found) for _, found in calls)
-    return TraceSummary(
-        trace_id=trace_id,
-        name=spans[0]["name"] if spans else "",
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        spans=len(spans),
-        events=len(events),
-        refused=ranks.count(verdicts.RANK_REFUSED),
-        observed=ranks.count(verdicts.RANK_OBSERVED),
-        approved=approved,
-        withdrawn=verdicts.withdrawn(
-            (span["name"], found) for span, found in zip(spans, attributes, strict=True)
-        ),
-        verdicts=ranks.count(verdicts.RANK_VERDICT) - approved,
-        errors=sum(
-            span["status"] == _STATUS.index("error") and span["verdict"] != verdicts.RANK_REFUSED
-            for span in spans
-        ),
-        is_refused=row["verdict"] >= verdicts.RANK_OBSERVED,
-        service=str(resource.get(semconv.SERVICE_NAME, "")),
-        agents=tuple(dict.fromkeys(str(agent) for agent in agents if agent)),
-        totals=add_up(
-            (span["span_id"], span["parent_id"], found)
-            for span, found in zip(spans, attributes, strict=True)
-        ),
-    )
-
-
-def _origin(db: sqlite3.Connection, origin_id: int, known: dict[int, Origin]) -> Origin:
-    origin = known.get(origin_id)
-    if origin is None:
-        row = db.execute("SELECT * FROM origins WHERE id = ?", (origin_id,)).fetchone()
-        origin = known[origin_id] = Origin(
-            origin_id,
-            codec.decode(row["resource"]),
-            row["resource_schema_url"],
-            codec.decode(row["scope"]) if row["scope"] is not None else None,
-        )
-    return origin
-
-
-def _span(db: sqlite3.Connection, row: sqlite3.Row, origins: dict[int, Origin]) -> Span:
-    kind: int = row["kind"]
-    status: int = row["status"]
-    events = codec.decode(row["events"]) if row["events"] is not None else ()
-    links = codec.decode(row["links"]) if row["links"] is not None else ()
-    return Span(
-        id=row["id"],
-        trace_id=row["trace_id"],
-        span_id=row["span_id"],
-        parent_id=row["parent_id"],
-        name=row["name"],
-        kind=_KINDS[kind],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        status=_STATUS[status],
-        status_message=row["status_message"],
-        attributes=codec.decode(row["attributes"]),
-        events=tuple(SpanEvent(**event) for event in events),
-        links=tuple(SpanLink(**link) for link in links),
-        trace_state=row["trace_state"] or "",
-        flags=row["flags"],
-        dropped_attributes=row["dropped_attributes"],
-        dropped_events=row["dropped_events"],
-        dropped_links=row["dropped_links"],
-        origin=_origin(db, row["origin"], origins),
-    )
-
-
-def _event(db: sqlite3.Connection, row: sqlite3.Row, origins: dict[int, Origin]) -> Event:
-    return Event(
-        id=row["id"],
-        trace_id=row["trace_id"],
-        span_id=row["span_id"],
-        name=row["event_name"],
-        at=row["at"],
-        emitted_at=row["emitted_at"],
-        observed_at=row["observed_at"],
-        severity=row["severity"],
-        severity_text=row["severity_text"],
-        body=codec.decode(row["body"]) if row["body"] is not None else None,
-        attributes=codec.decode(row["attributes"]),
-        flags=row["flags"],
-        dropped_attributes=row["dropped_attributes"],
-        origin=_origin(db, row["origin"], origins),
     )
