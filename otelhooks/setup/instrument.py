@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from otelhooks.config import UNSET, Config, Unset, is_helper, is_run, load
 from otelhooks.config.variables import nearest
@@ -23,11 +23,18 @@ from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.plain_text import counted
 from otelhooks.policy import stops
-from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.mcp import definitions
-from otelhooks.policy.prices import LIST, Prices, put_in_force
+from otelhooks.policy.prices import put_in_force
 from otelhooks.process import exits, forks, signals
-from otelhooks.setup import catalogue, first_verdict, guarded, stop_places, unasked, users
+from otelhooks.setup import (
+    catalogue,
+    first_verdict,
+    guarded,
+    settings,
+    stop_places,
+    unasked,
+    users,
+)
 from otelhooks.setup.handle import (
     Handle,
     check_servers,
@@ -247,9 +254,9 @@ def _replaced(handle: Handle, config: Config) -> Handle:
     rules, objects = split(config.policies)
     policy_hooks, hooks = registered(objects), registered(config.hooks)
     policies = Policies.load(rules, config)
-    _refuse_unknown(config, policies)
+    settings.refuse_unknown(config, policies)
     policies.refuse_unanswered((*policy_hooks, *hooks), config)
-    handle._start_over(config, policies, policy_hooks, hooks, _channel(config.approvals))
+    handle._start_over(config, policies, policy_hooks, hooks, settings.channel_of(config.approvals))
     return handle
 
 
@@ -265,15 +272,15 @@ def _set_up(config: Config) -> Handle:
     rules, objects = split(config.policies)
     policy_hooks, hooks = registered(objects), registered(config.hooks)
     policies = Policies.load(rules, config)
-    _refuse_unknown(config, policies)
+    settings.refuse_unknown(config, policies)
     policies.refuse_unanswered((*policy_hooks, *hooks), config)
     check_servers(config)
     pins = load_pins(config)
     place = stop_places.place_of(config.stops)
     given = () if place is None else place.kept()
     table = policies.table(config)
-    channel = _channel(config.approvals)
-    audit = _audit(config.audit)
+    channel = settings.channel_of(config.approvals)
+    audit = settings.audit_of(config.audit)
     catalogue.wanted(config.frameworks)  # an unknown name must fail before anything is set up
     providers = providers_module.resolve(config)
     instruments = Instruments(
@@ -307,8 +314,8 @@ def _set_up(config: Config) -> Handle:
         audit=audit,
         channel=channel,
         span_mode=config.spans,
-        framework_spans=_framework_spans(config.frameworks),
-        framework_options=_framework_options(config.frameworks),
+        framework_spans=settings.framework_spans(config.frameworks),
+        framework_options=settings.framework_options(config.frameworks),
         denied_status=config.denied_span_status,
         user_attribute=config.user_attribute,
         raise_on_deny=config.raise_on_deny,
@@ -319,7 +326,7 @@ def _set_up(config: Config) -> Handle:
         servers=config.mcp_servers or (),
         labels=LabelBook(config.store),
         candidate=load_candidate(config),
-        prices=_prices(config.prices),
+        prices=settings.prices_of(config.prices),
         refuses=config.strict is True,
     )
     handle = Handle(config, runtime, providers)
@@ -379,76 +386,6 @@ def _meet_tracers(runtime: Runtime, config: Config) -> None:
         if tracers.active(framework):
             runtime.met.add(framework)
             meet(framework)
-
-
-def _refuse_unknown(config: Config, policies: Policies) -> None:
-    """Refuse settings that only have a meaning with policy files.
-
-    Raises:
-        ConfigError: One of them is set. Ignoring it would leave agents unguarded.
-    """
-    for name in ("reload", "http_allow", "hook_tools"):
-        has_files = policies.paths or (name == "reload" and config.mcp_pins is not None)
-        if getattr(config, name) and not has_files:
-            raise ConfigError(
-                f"`{name}` is about policy files, and there are none",
-                hint=f'leave `{name}` out, or give files with policies=["path"]',
-            )
-
-
-def _channel(channels: tuple[Any, ...]) -> Callable[..., Any] | None:
-    """Return the approval channel as a function of call and reason."""
-    if not channels:
-        return None
-    if len(channels) > 1:
-        from otelhooks.approvals import signed_first_of
-
-        return signed_first_of([bind_handler(channel) for channel in channels])
-    return bind_handler(next(iter(channels)))
-
-
-def _prices(given: Any) -> Prices | None:
-    """Return the prices by which costs are recorded, None for no costs."""
-    if given is False:
-        return None
-    return Prices(given, LIST) if given else LIST
-
-
-def _audit(given: Any) -> Audit | None:
-    """Return the trail that every verdict is written to.
-
-    Raises:
-        ConfigError: It is only for calls that ran.
-    """
-    if given is None:
-        return None
-    from otelhooks.audit import Audit
-
-    audit = given if isinstance(given, Audit) else Audit(given)
-    if audit.executed_only:
-        raise ConfigError(
-            "`audit` with executed_only=True: what is given to instrument() records every verdict",
-            hint="hooks=[AuditTrailHook(audit)] records the calls that ran, and nothing else",
-        )
-    return audit
-
-
-def _framework_spans(frameworks: Any) -> dict[str, str]:
-    if not isinstance(frameworks, Mapping):
-        return {}
-    settings = cast("Mapping[str, Any]", frameworks)
-    return {
-        name: setting["spans"]
-        for name, setting in settings.items()
-        if isinstance(setting, Mapping) and "spans" in setting
-    }
-
-
-def _framework_options(frameworks: Any) -> dict[str, Mapping[str, str]]:
-    if not isinstance(frameworks, Mapping):
-        return {}
-    settings = cast("Mapping[str, Any]", frameworks)
-    return {name: setting for name, setting in settings.items() if isinstance(setting, Mapping)}
 
 
 _ADAPTER_STATES = {
