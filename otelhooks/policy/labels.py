@@ -18,7 +18,8 @@ from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import UNKNOWN, Lasting
 from otelhooks.hooks.verdict import ALLOW, Ruling
 from otelhooks.policy.index import Index
-from otelhooks.policy.rules import Decision, Policy, Rule, read_labels
+from otelhooks.policy.rules import Decision, Policy, Rule
+from otelhooks.policy.selector_values import read_labels
 
 __all__ = ["Label", "label"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
@@ -18,6 +17,14 @@ from otelhooks.hooks.verdict import ALLOW, ASK, DENY
 from otelhooks.policy import fingerprints, predicates
 from otelhooks.policy.asking import BoundHandler, bind_handler
 from otelhooks.policy.mcp.definitions import HINTS
+from otelhooks.policy.selector_values import (
+    Origins,
+    WhenUser,
+    read_labels,
+    read_names,
+    read_origins,
+    read_user,
+)
 from otelhooks.policy.selectors import Selector, glob_matcher
 
 if TYPE_CHECKING:
@@ -43,11 +50,6 @@ AskUserHandler = Callable[..., bool | Awaitable[bool]]
 """Decides whether a call may run: takes the ToolCall, and optionally the rule's reason."""
 Severity = Literal["low", "medium", "high", "critical"]
 Mode = Literal["enforce", "monitor"]
-WhenUser = tuple[tuple[str, tuple[str, ...]], ...]
-"""What a user must be: pairs of ``id``, ``role`` or ``tenant`` and the values that fit."""
-Origins = tuple[tuple[str, tuple[str, ...]], ...]
-"""Where arguments came from: pairs of an argument and the labels of the results."""
-
 SELECTORS = (
     "when_labels",
     "when_annotations",
@@ -66,7 +68,6 @@ class Decision(enum.Enum):
     ASK_USER = "ASK_USER"
 
 
-_LABEL = re.compile(r"[\w.:/-]{1,64}", re.ASCII)
 _WORDS = {Decision.APPROVE: ALLOW, Decision.DENY: DENY, Decision.ASK_USER: ASK}
 _RANK = {DENY: 0, ASK: 1, ALLOW: 2}
 
@@ -163,7 +164,7 @@ class Policy:
                     f"rule `{self.label}` would allow what the user did not say",
                     hint="deny it with `unless_user_said`, and allow the tool without it",
                 )
-            names = _names(f"rule `{self.label}`: unless_user_said", self.unless_user_said)
+            names = read_names(f"rule `{self.label}`: unless_user_said", self.unless_user_said)
             object.__setattr__(self, "unless_user_said", names)
         if self.when_user is not None:
             pairs = read_user(f"rule `{self.label}`: when_user", self.when_user)
@@ -473,90 +474,6 @@ def content(policy: Policy) -> str:
 def selection(policy: Policy) -> tuple[Any, ...]:
     """Return what a rule selects calls by besides tool, agent and `when`, as in `SELECTORS`."""
     return tuple(getattr(policy, name) for name in SELECTORS)
-
-
-def read_labels(what: str, given: Any) -> tuple[str, ...]:
-    """Return labels in order, each once.
-
-    Args:
-        what: Name in the error message.
-        given: One label, or a collection of them.
-
-    Raises:
-        ConfigError: There is none, or one is not a label.
-    """
-    labels: tuple[Any, ...] = (given,)
-    if not isinstance(given, str):
-        labels = tuple(cast("Collection[Any]", given)) if isinstance(given, Collection) else ()
-    if not labels:
-        raise ConfigError(f"{what}: no label is given: {given!r}", hint="name one or several")
-    for label in labels:
-        if not isinstance(label, str) or not _LABEL.fullmatch(label):
-            raise ConfigError(
-                f"{what}: `{label!r}` is not a label",
-                hint="use letters, digits and `_ . : / -`, at most 64 of them",
-            )
-    return tuple(sorted(set(labels)))
-
-
-_USER_KEYS = ("id", "role", "tenant")
-
-
-def read_user(what: str, given: Any) -> WhenUser:
-    """Return what a user must be as pairs, in order.
-
-    Args:
-        what: Name in the error message.
-        given: A mapping of ``id``, ``role`` and ``tenant`` to a text or several, or such pairs.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    if isinstance(given, tuple):
-        given = dict(cast("WhenUser", given))
-    if not isinstance(given, Mapping) or not given:
-        raise ConfigError(f"{what}: no user is described: {given!r}", hint='write {"role": "x"}')
-    keys = cast("Mapping[Any, Any]", given)
-    for key in keys:
-        if key not in _USER_KEYS:
-            near = " (did you mean `role`?)" if key == "roles" else ""
-            raise ConfigError(
-                f"{what}: a user has no `{key}`{near}", hint="use one of id, role, tenant"
-            )
-    return tuple((key, _names(f"{what}: {key}", keys[key])) for key in sorted(keys))
-
-
-def read_origins(what: str, given: Any) -> Origins:
-    """Return where arguments must have come from as pairs, in order.
-
-    Args:
-        what: Name in the error message.
-        given: A mapping of arguments to a label or several, or such pairs.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    if isinstance(given, tuple):
-        given = dict(cast("Origins", given))
-    if not isinstance(given, Mapping) or not given:
-        raise ConfigError(f"{what}: no argument is named: {given!r}", hint='write {"url": "label"}')
-    labels = cast("Mapping[Any, Any]", given)
-    names = _names(what, tuple(labels))
-    return tuple((name, read_labels(f"{what}: {name}", labels[name])) for name in names)
-
-
-def _names(what: str, given: Any) -> tuple[str, ...]:
-    """Return texts in order, each once.
-
-    Raises:
-        ConfigError: There is none, or one is not text or empty.
-    """
-    names: tuple[Any, ...] = (given,)
-    if not isinstance(given, str):
-        names = tuple(cast("Collection[Any]", given)) if isinstance(given, Collection) else ()
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"{what}: no name: {given!r}", hint="name one or several")
-    return tuple(sorted(set(names)))
 
 
 def flatten_policies(policies: Sequence[Policy | Sequence[Policy]]) -> list[Policy]:

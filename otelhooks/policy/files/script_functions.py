@@ -21,8 +21,9 @@ from otelhooks.hooks.script_host import Speaker, active
 from otelhooks.policy.files import named_functions, result_functions
 from otelhooks.policy.files.http_client import Client
 from otelhooks.policy.linear_regex import Pattern
-from otelhooks.policy.rules import Severity, read_labels
+from otelhooks.policy.rules import Severity
 from otelhooks.policy.scripting.starlark import counting_time
+from otelhooks.policy.selector_values import read_labels
 
 __all__ = ["ALLOW", "BLOCK", "MODIFY", "PURE", "SLOW", "functions", "speaking"]
 

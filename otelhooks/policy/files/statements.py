@@ -34,7 +34,8 @@ from otelhooks.policy.limits.budgets import Budget, Unknown
 from otelhooks.policy.limits.limit import OnBreach, OnError, Per
 from otelhooks.policy.limits.quotas import Of, RateLimit, Repeat
 from otelhooks.policy.mcp.definitions import HINTS
-from otelhooks.policy.rules import Mode, Policy, Severity, read_labels, read_origins, read_user
+from otelhooks.policy.rules import Mode, Policy, Severity
+from otelhooks.policy.selector_values import read_labels, read_origins, read_user
 from otelhooks.policy.shells.rules import Runs, check_program, shell_only
 from otelhooks.policy.workspace import workspace_only
 

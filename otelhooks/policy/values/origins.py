@@ -36,7 +36,7 @@ from otelhooks.plain_text import is_unseen
 
 if TYPE_CHECKING:
     from otelhooks.hooks.origins import Parts
-    from otelhooks.policy.rules import Origins
+    from otelhooks.policy.selector_values import Origins
 
 __all__ = ["Known", "came_from", "outcome"]
 
