@@ -210,7 +210,7 @@ class Runtime:
         )
         self.outside: Session = Session()
         self.pauses: Pauses = Pauses()
-        self.withdraws: set[Callable[[], object]] = set()  # of questions that wait
+        self.withdraws: set[Callable[..., object]] = set()  # of questions that wait
         self.pending: int | None = None  # None until a question; then back to 0, or 1 would persist
         self.watch: Watch = watch(self)
         self.refresh: Callable[[], object] = _nothing
@@ -473,7 +473,7 @@ class Runtime:
         with self._lock:
             self.pending = (self.pending or 0) + number
 
-    def ends_question(self, withdraw: Callable[[], object]) -> bool:
+    def ends_question(self, withdraw: Callable[..., object]) -> bool:
         """End a question that waits; False if it has ended already, so that one side records it."""
         try:
             self.withdraws.remove(withdraw)
@@ -483,16 +483,20 @@ class Runtime:
 
     # -- end ----------------------------------------------------------------------------------
 
-    def close(self, timeout_s: float = background.FLUSH_S) -> None:
+    def close(self, timeout_s: float = background.FLUSH_S, *, ends_process: bool = False) -> None:
         """End what is open: questions, sessions, background inspectors, but no providers.
 
         Conversations are not forgotten: later calls still count towards their limits.
 
         Args:
             timeout_s: Longest wait for background inspectors, in seconds.
+            ends_process: Whether open questions are over and recorded as withdrawn. Otherwise only
+                their spans end, and the answer counts.
         """
         for withdraw in tuple(self.withdraws):
-            if self.ends_question(withdraw):
+            if not ends_process:
+                withdraw(is_over=False)
+            elif self.ends_question(withdraw):
                 withdraw()
         for session in self.sessions.all():
             session_points.end(self, session)

@@ -143,7 +143,7 @@ class RuntimeWatch(Watch):
         finally:
             runtime.wait_for(-1)
         if not runtime.ends_question(withdraw):
-            approval = Approval("withdrawn")  # the runtime has closed: the answer is too late
+            approval = Approval("withdrawn")  # the process ends: the answer is too late
         approval.decision_id = decision_id
         _end_wait(wait, approval)
         self._told(approval, deciding, exemplar(wait))
@@ -253,10 +253,28 @@ def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace
 
 
 @fails_open
-def _withdraw(runtime: Runtime, op: Any, verdict: Verdict, wait: trace.Span | None) -> None:
-    """Record that a question is over without an answer, as its call or its process ends."""
-    verdict.approval, verdict.allowed = Approval("withdrawn"), False
-    _end_wait(wait, verdict.approval)
+def _withdraw(
+    runtime: Runtime,
+    op: Any,
+    verdict: Verdict,
+    wait: trace.Span | None,
+    *,
+    is_over: bool = True,
+) -> None:
+    """Record that a question is over without an answer, as its call or its process ends.
+
+    Args:
+        runtime: The runtime that asked.
+        op: Operation of the call, or what a runner passes.
+        verdict: The ask.
+        wait: Span of the wait.
+        is_over: False ends only the span, because its provider shuts down.
+    """
+    approval = Approval("withdrawn")
+    _end_wait(wait, approval)
+    if not is_over:
+        return
+    verdict.approval, verdict.allowed = approval, False
     if isinstance(op, Op):
         runtime.record_unawaited(op, verdict)
         record_unawaited(runtime, op, verdict)

@@ -454,7 +454,7 @@ def _at_signal() -> None:
     """End everything, and hold tool calls back meanwhile: the process will not continue."""
     with _lock:
         if _handle is not None:
-            _end(_handle, holds_calls=True)
+            _end(_handle, ends_process=True, holds_calls=True)
     exits.end()
 
 
@@ -471,7 +471,7 @@ def _at_exit() -> None:
         if _handle is not None:
             if _handle._process == os.getpid():
                 _say_unasked(_handle)
-            _end(_handle)
+            _end(_handle, ends_process=True)
 
 
 @fails_open
@@ -494,13 +494,13 @@ def _before_fork() -> None:
         _handle._process = None
 
 
-def _end(handle: Handle, *, holds_calls: bool = False) -> None:
+def _end(handle: Handle, *, ends_process: bool = False, holds_calls: bool = False) -> None:
     """End sessions, send what is queued, close what was opened."""
     for watch in (handle._watch, handle._stop_watch):
         if watch is not None:
             watch.stop()
     runtime = handle._runtime
-    runtime.close()
+    runtime.close(ends_process=ends_process)
     if holds_calls:
         runtime.hold_calls()
     runtime.instruments.close()

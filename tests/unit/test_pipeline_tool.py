@@ -933,9 +933,11 @@ class TestApprovals:
             "withdrawn",
         ]
 
-    def test_an_answer_that_comes_after_the_end_denies(self, governed: Any, body: Tool) -> None:
+    def test_an_answer_that_comes_while_the_process_ends_denies(
+        self, governed: Any, body: Tool
+    ) -> None:
         def late(call: types.ToolCall) -> bool:
-            handle._runtime.close()
+            handle._runtime.close(ends_process=True)
             return True
 
         handle = governed(policies=[policy.ask_user("t", handler=late)])
