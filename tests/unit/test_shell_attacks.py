@@ -1722,6 +1722,13 @@ E
         for i in 1 2; do wc *; done
         while true; do wc *; done
     """,
+    "links that are no symbols": r"""
+        ln .gitignore x
+        ln sub/deep/l x
+        ln sub/deep/er/l x
+        ln -f .env x
+        ln x y
+    """,
     "parts of variables": r"""
         x=$(ls); cat "${x%/}"
         x=$(ls); cat ${x##*/}
@@ -2134,7 +2141,6 @@ LINKS = {
         mv sub/deep/e* .
         cp -r sub/deep/er .
         cp -a sub/deep/er/l x
-        ln sub/deep/er/l x
         git mv sub/deep x
         rsync -a sub/deep/er x
     """,
@@ -2280,7 +2286,6 @@ def test_links_that_a_directory_may_have(ws: pathlib.Path) -> None:
         "cp -r sub/deep .",
         "cp -a sub/deep/l .",
         "rsync -a sub/deep .",
-        "ln sub/deep/l x",
         "git mv sub/deep .",
     ],
 )
@@ -2483,9 +2488,18 @@ def test_what_is_ignored(ws: pathlib.Path) -> None:
     assert verdict("rg KEY sub") == "secret"
     (sub / "secrets.json").rename(ws / "secrets.json")
     assert verdict("git add .") == "allow"
-    for line in (" secrets.json", "secrets\\.json", "[s]ecrets.json", "x\rsecrets.json", "#s*"):
+    lines = (" secrets.json", "secrets\\.json", "[s]ecrets.json", "x\rsecrets.json", "#s*")
+    for line in (*lines, "{secrets.json}", "?ecrets.json", "s*e*c*.json", "*/secrets.json", "\0*"):
         ignore.write_bytes(line.encode() + b"\n")
         assert verdict("git add .") == "secret", line
+    ignore.write_bytes("secrets.json\n\u00e4*\n# \u00e4\n".encode())
+    assert verdict("git add .") == "allow"
+    ignore.write_bytes("\ufeff!secrets.json\nsecrets.json\n".encode())
+    assert verdict("git add .") == "secret"
+    ignore.write_text("secrets.json\n")
+    os.link(ignore, sub / "other")
+    assert verdict("git add .") == "secret"
+    (sub / "other").unlink()
     ignore.write_bytes(b"secrets.json \r\n")
     assert verdict("git add .") == "allow"
     assert verdict("echo x >> .gitignore && git add .") == "secret"
@@ -2599,6 +2613,28 @@ def test_git_in_a_workspace_below_its_repository_works_on_more(
 def test_what_find_prints_is_several_words(text: str) -> None:
     """Programs that take one file to read take a second to write."""
     assert verdict(text) == "program"
+
+
+def test_find_also_finds_what_git_and_packages_have(ws: pathlib.Path) -> None:
+    for name in ("out", "plain", "hooks", ".env"):
+        (ws / name).unlink()
+    for text in (
+        "find . -type f -exec cat {} +",
+        "find . -name config -exec cat {} +",
+        "find . -name '*config' -exec cat {} +",
+        "find . -name '*.git' -exec grep -r KEY {} +",
+        "find . -name '*.worktree' -exec cat {} +",
+        "find . -type f -print0 | xargs -0 cat",
+    ):
+        assert verdict(text) in {"secret", "outside"}, text
+    assert verdict("find . -name '*.py' -exec grep -n x {} +") == "allow"
+    assert verdict("find . -name node_modules -type d -prune -exec rm -rf {} +") == "allow"
+    (ws / ".git").rmdir()
+    assert verdict("find . -type f -exec cat {} +") == "allow"
+    (ws / "node_modules" / "x").mkdir(parents=True)
+    (ws / "node_modules" / "x" / ".env").write_text("")
+    assert verdict("find . -type f -exec cat {} +") == "secret"
+    assert verdict("find sub -type f -exec cat {} +") == "allow"
 
 
 @pytest.mark.parametrize("name", [r"'a\b'", "'[a]'", "'a*'"])

@@ -670,7 +670,8 @@ class TestCommands:
         (ws / "hooks").unlink()
         (ws / "sub" / ".env.local").rename(ws / ".env.local.x")
         (ws / ".env.local.x").unlink()
-        assert kind("find . -exec cat {} +") == "outside"  # `out`
+        assert kind("find . -exec cat {} +") == "secret"  # `.git`
+        assert kind("find . -name '*.md' -exec cat {} +") == "outside"  # `out`
         (ws / "sub" / ".env.local").write_text("")
         assert allowed("rg x sub")
         assert kind("rg -g '*' x sub") == "secret"
@@ -1009,6 +1010,10 @@ class TestTime:
             "ruff check; " * 1_900,
             "node " + "a " * 9_000,
             "yq '" + " " * 40_000 + "!' a.json",
+            "cat *" + "~" * 50_000 + "x",
+            "cat *" + ".bak" * 20_000 + "x",
+            "find sub " + "-exec cat {} + " * 6_500,
+            "find sub " + " ".join(f"-exec head -{i} {{}} +" for i in range(4_000)),
         ],
         ids=lambda text: text[:20],
     )
@@ -1021,6 +1026,12 @@ class TestTime:
         text = f"cd a; cd b; cd c; cd d; for i in {'1 ' * 100}; do cat {'a/' * 1_500}x; done"
         assert steps(text, ws) < 1_000_000
         assert kind(text) == "asks"
+
+    def test_a_directory_is_listed_once_for_patterns(self, ws: pathlib.Path) -> None:
+        (ws / "many").mkdir()
+        for number in range(500):
+            (ws / "many" / f"f{number}").write_text("")
+        assert steps("cd many; " + "wc ?x; " * 300, ws) < 1_000_000
 
     def test_what_is_ignored_is_read_once(self, ws: pathlib.Path) -> None:
         (ws / ".env").unlink()

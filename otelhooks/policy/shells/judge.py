@@ -49,10 +49,12 @@ _SEVERAL_FOUND = Argument(FOUND, many=True)
 _PRINTING = frozenset(("-print", "-ls", "-exec"))
 _LEFT_OUT = re.compile("[A-Za-z0-9_.-]+")
 _ENDING = re.compile(r"\*?[A-Za-z0-9_.-]+")
+_SUFFIX = re.compile(r"\*[A-Za-z0-9_.-]*\.(?!git$|venv$|worktree$)[A-Za-z0-9]+")
+"""Files that git does not have in `.git`, and no directories of packages."""
 _CHOOSING = frozenset(("-o", "-or", "-not", "!", "(", ","))
 _REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
 _DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
-_CACHES = re.compile(r"__pycache__|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
+_CACHES = re.compile(r"__pycache__|node_modules|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
 _NPROC = parse("nproc")
 _COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
 
@@ -168,9 +170,9 @@ class Judge:
         return after
 
     def _once(self, node: Node, folders: Folders) -> tuple[Folders, Folders]:
-        self._left -= 1
-        if self._left < 0 or len(folders) > _MOST_FOLDERS:
-            raise Refused("unread", "there is too much to follow: write fewer commands")
+        self._count_step()
+        if len(folders) > _MOST_FOLDERS:
+            raise Refused("unread", "there is too much to follow: write fewer `cd`")
         if isinstance(node, Simple):
             after = self._simple(node, folders, None)[0]
             return after, folders | after
@@ -196,6 +198,11 @@ class Judge:
         if kind == "loop" and seen != folders:
             raise Refused("outside", "`cd` in a loop: put the loop's commands in `(...)`")
         return now, seen
+
+    def _count_step(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Refused("unread", "there is too much to follow: write fewer commands")
 
     def _pipe(self, node: Block, folders: Folders) -> tuple[Folders, Folders]:
         seen, before = folders, None
@@ -372,7 +379,7 @@ class Judge:
         self._depth += 1
         try:
             self._values(found, folders, before)
-            for each in inner:
+            for each in dict.fromkeys(map(tuple, inner)):
                 self._on_found(each, found, folders, _found_by(found, "-exec"))
         finally:
             self._depth -= 1
@@ -421,6 +428,7 @@ class Judge:
         """Judge a command for what `find` prints; `names` is a form of it, if there is one."""
         if [each.text for each in words] in _REMOVING and _CACHES.fullmatch(names):
             return
+        self._count_step()
         problems = len(self.problems)
         found = self._program(words, folders, None)[1]
         if len(self.problems) > problems or found is None:
@@ -431,8 +439,9 @@ class Judge:
             kind in {"look", "read"} for kind, value in found.given if value.text == FOUND
         )
         kept = Kept((names,)) if is_read and _ENDING.fullmatch(names) else ALL
+        use = "linked" if _SUFFIX.fullmatch(names) else "found"
         for _, value in finding.operands:
-            self._kinds.path("linked", value.text, folders, kept)
+            self._kinds.path(use, value.text, folders, kept)
 
     # -- values ---------------------------------------------------------------------------------
 
