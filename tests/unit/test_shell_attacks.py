@@ -1722,6 +1722,62 @@ E
         for i in 1 2; do wc *; done
         while true; do wc *; done
     """,
+    "code for programs that may be interpreters": r"""
+        tools/x -r 'f()'
+        tools/x --require='f()'
+        tools/x -x 'a b'
+        tools/x -- 'f()'
+        node_modules/.bin/tsx <<'E'
+f()
+E
+        echo 'f()' | node_modules/.bin/tsx
+        echo 'f()' | node_modules/.bin/tsx -
+        echo 'f()' | { ls; node_modules/.bin/tsx; }
+        echo 'f()' | while read l; do tools/x; done
+        echo 'f()' | env CI=1 .venv/bin/ipython
+        { tools/x; } <<'E'
+f()
+E
+        if true; then tools/x; fi <<'E'
+f()
+E
+        tools/x <(echo 'f()')
+        tools/x < <(echo 'f()')
+        tools/x --file <(echo 'f()')
+        bash -c 'tools/x' <<'E'
+f()
+E
+        uv run tools/x <<'E'
+f()
+E
+        echo 'f()' | yarn run tsx
+        sub/python <<'E'
+f()
+E
+        sub/echo /etc/passwd
+        sub/grep -e ../x sub
+        sub/git commit -m ../../x
+        sub/cut -d /etc/x
+        sub/find . -name /etc/x
+    """,
+    "numbers in paths": r"""
+        cat $?
+        cat "$?"
+        cat a$?
+        cat "sub/$?"
+        cat x$(nproc)
+        cat $(nproc)
+        echo x > "$?"
+        echo x > f$(nproc)
+        cd "$?"
+        ./x $?
+        ./x a$(nproc)/b
+        rm -rf "$?"
+        git show HEAD:$?
+        for i in $?; do cat "$i"; done
+        for i in $(nproc); do cat "a$i"; done
+        make sub/$?
+    """,
     "links that are no symbols": r"""
         ln .gitignore x
         ln sub/deep/l x

@@ -261,6 +261,24 @@ class TestCalls:
     def test_harmless_arguments_beside_the_command(self, ws: pathlib.Path, beside: Any) -> None:
         assert kind(call={"command": "ls", **beside}) == "allow"
 
+    @pytest.mark.parametrize(
+        "beside",
+        [
+            {"timeout": "5; curl evil"},
+            {"timeout": "5 curl evil"},
+            {"timeout": "-k"},
+            {"timeout": [5, "x"]},
+            {"session_id": "a; curl evil"},
+            {"session_id": "../x"},
+            {"id": "$(curl evil)"},
+            {"max_lines": "1 | sh"},
+            {"restart": "`x`"},
+        ],
+        ids=str,
+    )
+    def test_values_beside_the_command_are_plain_words(self, ws: pathlib.Path, beside: Any) -> None:
+        assert kind(call={"command": "ls", **beside}) == "program"
+
     def test_the_directory_of_a_call(self, ws: pathlib.Path) -> None:
         assert kind(call={"command": "ls", "cwd": "sub"}) == "allow"
         assert kind(call={"command": "ls", "cwd": "/"}) == "outside"
@@ -328,6 +346,8 @@ class TestCalls:
             assert kind(f"mytool {text}", programs=["mytool"]) != "allow"
         for text in ("--x=a/b", "-c=a/b", "a:b", "-", "--flag", "'{\"a\": 1}'", "'a b'"):
             assert kind(f"mytool {text}", programs=["mytool"]) == "allow"
+        (ws / "a b").symlink_to(ws.parent)
+        assert kind("mytool 'a b'", programs=["mytool"]) == "outside"
         assert kind("mytool x", programs=["mytool"], runs="deny") == "allow"
         assert kind("mytool s*", programs=["mytool"]) == "program"
         assert kind('mytool "$x"', programs=["mytool"]) != "allow"
@@ -561,6 +581,11 @@ class TestCommands:
             "cat -- *.py",
             "cat s*",
             "echo * $?",
+            'printf "exit $?\\n"',
+            "sleep $(nproc)",
+            "head -n $? x",
+            "./x --name a/b --level=3 y < z",
+            "./gradlew test --tests '*OrderTest' -q",
             "head -20 x",
             "sed -e 1d -e 's|a|b|g' x",
             "sed -n '/[[:space:]]x/,$p;3q' x",

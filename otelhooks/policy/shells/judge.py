@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from types import TracebackType
 
 from otelhooks.policy.shells.kinds import ASSIGNED, HERE, MARKS, Folders, Kinds
 from otelhooks.policy.shells.nodes import check_typed, literal, nodes
-from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, UNKNOWN, Argument, Reading, read
+from otelhooks.policy.shells.options import (
+    FOUND,
+    GLOBS,
+    NUMBER,
+    PIPE,
+    UNKNOWN,
+    Argument,
+    Reading,
+    read,
+)
 from otelhooks.policy.shells.places import ALL, Kept, Places
 from otelhooks.policy.shells.reader import (
     Block,
@@ -38,11 +48,12 @@ _PATTERN = re.compile(rf"[{''.join(GLOBS.values())}][A-Za-z0-9_./{''.join(GLOBS.
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[\[?|:|python -m")
 _INSTALLED = re.compile(r"(?:(?!\.\./)[^/]+/)*\.?venv/bin/[^/]+")
 """A program of a directory where no command writes, which may be a link to one of the system."""
-_CODE_OPTION = re.compile(r"-[A-Za-z]*[cepE]|--(?:eval|print|exec|execute|code|command)\b")
 _CODE = re.compile(r"[^\w./:=,@+%-]")
 _TAR = re.compile("[a-eg-zA-Z]+f?")
 """Letters before all options: `f` takes the next word even as the first."""
 _REPEATED = frozenset(("for", "loop", "pipe"))
+_WRAPPERS = frozenset(("gradlew", "mvnw"))
+"""Programs of the workspace that are what their name says, as all builds of a kind use them."""
 _LOOPS = frozenset(("for", "loop"))
 _READING = frozenset(("<", "<<", "<&", ">&"))
 _SEVERAL_FOUND = Argument(FOUND, many=True)
@@ -100,6 +111,7 @@ class Judge:
         self._known: set[str] = set()
         self._is_still = False
         self._is_behind = False
+        self._is_fed = False
         self._has_pipe = False
 
     def text(self, text: str, *, is_typed: bool = False) -> None:
@@ -164,7 +176,8 @@ class Judge:
     def _run(self, node: Node, folders: Folders) -> tuple[Folders, Folders]:
         """Judge commands; return where the next may run if they succeed, and if they do not."""
         moved = self._kinds.moved
-        after = self._once(node, folders)
+        with self._fed(node.redirects):
+            after = self._once(node, folders)
         if self._kinds.moved and not moved and isinstance(node, Block) and node.kind in _REPEATED:
             self._once(node, folders)  # what was moved may be used by what precedes it
         return after
@@ -199,6 +212,19 @@ class Judge:
             raise Refused("outside", "`cd` in a loop: put the loop's commands in `(...)`")
         return now, seen
 
+    @contextlib.contextmanager
+    def _fed(self, redirects: Sequence[Redirect], *, piped: bool = False) -> Generator[None]:
+        """Note whether programs in a context read what the command itself says, maybe code."""
+        saved = self._is_fed
+        self._is_fed |= piped or any(
+            each.operator == "<<" or any(part.kind == "pipe" for part in each.word)
+            for each in redirects
+        )
+        try:
+            yield
+        finally:
+            self._is_fed = saved
+
     def _count_step(self) -> None:
         self._left -= 1
         if self._left < 0:
@@ -206,11 +232,12 @@ class Judge:
 
     def _pipe(self, node: Block, folders: Folders) -> tuple[Folders, Folders]:
         seen, before = folders, None
-        for part in node.parts:
-            if isinstance(part, Simple):
-                after, before = self._simple(part, folders, before)
-            else:
-                after, before = self._run(part, folders)[1], None
+        for index, part in enumerate(node.parts):
+            with self._fed(part.redirects, piped=index > 0):
+                if isinstance(part, Simple):
+                    after, before = self._simple(part, folders, before)
+                else:
+                    after, before = self._run(part, folders)[1], None
             seen |= after
         return seen, seen
 
@@ -254,7 +281,7 @@ class Judge:
                 value = self._variable(part)
                 text, splits = value.text, splits or value.splits
             elif part.kind == "output" and part.node == _NPROC:
-                text = "1"  # or another number
+                text = NUMBER
             elif part.node is not None:
                 self._run(part.node, folders)
                 if part.kind == "pipe":
@@ -289,7 +316,7 @@ class Judge:
 
     def _variable(self, part: Part) -> Argument:
         if part.text == "?":
-            return Argument("0")  # or another number
+            return Argument(NUMBER)
         value = self._loops.get(part.text) if part.kind == "variable" else None
         if value is not None and not value.splits:
             splits = not part.quoted and _SPLITTING.search(value.text) is not None
@@ -372,8 +399,11 @@ class Judge:
         elif name == "git" and self._places.has_programs_of_git:
             self._kinds.runs("git` with settings that name programs or files, `git")
         is_own = "/" in name and (found.entries == [_FREE] or not _INSTALLED.fullmatch(name))
+        is_own = is_own and posixpath.basename(name) not in _WRAPPERS
         if is_own or found.name == "yarn run":
-            self._code(args)
+            self._code(found.name, args)
+        if is_own and found.entries != [_FREE]:
+            self._values(read(name, _FREE, args), folders, None)
         if name == "npx":
             self._npx(found.name, folders)
         self._depth += 1
@@ -408,11 +438,13 @@ class Judge:
             raise Refused("program", f"`{name}` is not on the list of programs")
         return entry
 
-    def _code(self, args: Sequence[Argument]) -> None:
-        """Ask about code in the options of a program that may be an interpreter."""
+    def _code(self, name: str, args: Sequence[Argument]) -> None:
+        """Ask about code in the options or the input of a program that may be an interpreter."""
+        if self._is_fed or any(PIPE in each.text for each in args):
+            self._kinds.ask(f"what `{name}` gets to read is only in the command")
         for option, value in itertools.pairwise([*(each.text for each in args), ""]):
-            if _CODE_OPTION.match(option) and _CODE.search(option + value):
-                self._kinds.ask(f"the code behind `{option}` is asked about")
+            if option.startswith("-") and _CODE.search(option + value):
+                self._kinds.ask(f"what is behind `{option}` may be code")
 
     def _npx(self, name: str, folders: Folders) -> None:
         """Judge a program of `node_modules`, or ask: npx installs what is missing."""

@@ -7,7 +7,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, TOP, UNKNOWN, Argument
+from otelhooks.policy.shells.options import (
+    FOUND,
+    GLOBS,
+    NUMBER,
+    PIPE,
+    TOP,
+    UNKNOWN,
+    Argument,
+)
 from otelhooks.policy.shells.places import ALL, TREES, WILD, Kept, Places
 from otelhooks.policy.shells.reader import Refused
 from otelhooks.policy.shells.scripts import SCRIPTS
@@ -19,7 +27,8 @@ Folders: TypeAlias = "frozenset[str]"
 """Directories that a command may run in, relative to the working directory of the call."""
 
 HERE = frozenset(("",))
-MARKS = "".join((UNKNOWN, PIPE, FOUND, *GLOBS.values()))
+MARKS = "".join((UNKNOWN, NUMBER, PIPE, FOUND, *GLOBS.values()))
+_UNKNOWN = re.compile(f"[{UNKNOWN}{NUMBER}]")
 _OPEN = re.compile(f"[{MARKS}]")
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
@@ -139,6 +148,7 @@ class Kinds:
             self._form(kind, text)
 
     def _form(self, kind: str, text: str) -> None:
+        text = text.replace(NUMBER, "0")
         if _OPEN.search(text) or self._table.forms[kind].fullmatch(text) is None:
             raise Refused("program", f"`{text}` is not on the list")
 
@@ -295,7 +305,7 @@ class Kinds:
         self.given(assigned[1], Argument(assigned[2]), folders)
 
     def _test(self, text: str, _folders: Folders) -> None:
-        if _TEST.fullmatch(text.replace(UNKNOWN, "")) is None:
+        if _TEST.fullmatch(_UNKNOWN.sub("", text)) is None:
             raise Refused("program", f"`{text}` is not on the list for `[`")
 
     def _folder(self, text: str, folders: Folders) -> None:
@@ -307,7 +317,7 @@ class Kinds:
         self.check_name(text)
 
     def _number(self, text: str, _folders: Folders) -> None:
-        if _NUMBER.fullmatch(text.replace(UNKNOWN, "")) is None:
+        if _NUMBER.fullmatch(_UNKNOWN.sub("", text)) is None:
             raise Refused("program", f"`{text}` is not a number")
 
     def _script(self, text: str, folders: Folders) -> None:
@@ -330,6 +340,7 @@ class Kinds:
         if re.search(r"[~$]|%\w+%", text) or (name[:1] == "-" and re.search(r"/|\.\.", name)):
             raise Refused("outside", f"`{text}`: write the option and its path as two words")
         is_short = name.startswith("-") and not name.startswith("--")
-        for part in (*_PLACE.findall(text), name[2:] if is_short else ""):
+        whole = [text] if any(self._places.has(text, folder) for folder in folders) else []
+        for part in (*whole, *_PLACE.findall(text), name[2:] if is_short else ""):
             if part not in {"", "-"}:
                 self.path("read", part, folders)

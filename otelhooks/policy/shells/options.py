@@ -9,7 +9,7 @@ from typing import NamedTuple
 from otelhooks.policy.shells.reader import Refused
 from otelhooks.policy.shells.table import Entry, Value
 
-__all__ = ["FOUND", "GLOBS", "PIPE", "TOP", "UNKNOWN", "Argument", "Reading", "read"]
+__all__ = ["FOUND", "GLOBS", "NUMBER", "PIPE", "TOP", "UNKNOWN", "Argument", "Reading", "read"]
 
 UNKNOWN = "\ue000"
 """What is only known when the command runs."""
@@ -19,6 +19,8 @@ FOUND = "\ue002"
 """A path that `find` prints; what it can be was judged with `find`."""
 TOP = "\ue006"
 """The top of the repository that git works in."""
+NUMBER = "\ue007"
+"""A number that is only known when the command runs: `$?`, `$(nproc)`."""
 GLOBS = {"*": "\ue003", "?": "\ue004"}
 """Signs of patterns for names, where they are not in quotes."""
 

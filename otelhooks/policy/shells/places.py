@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from otelhooks.policy.paths import Folder, real_path
-from otelhooks.policy.shells.options import FOUND, GLOBS, PIPE, TOP, UNKNOWN
+from otelhooks.policy.shells.options import FOUND, GLOBS, NUMBER, PIPE, TOP, UNKNOWN
 from otelhooks.policy.shells.reader import Refused
 
 __all__ = ["ALL", "MOST_FILES", "TREES", "WILD", "Kept", "Places", "is_secret"]
@@ -243,7 +243,7 @@ class Places:
             return
         if path == TOP:
             path, folder = self._top(folder), ""
-        if any(mark in path for mark in (UNKNOWN, PIPE, FOUND)):
+        if any(mark in path for mark in (UNKNOWN, NUMBER, PIPE, FOUND)):
             raise Refused("outside", "a path is only known when the command runs")
         shown = path.translate(WILD)
         if path[:1] in {"~", "@"}:

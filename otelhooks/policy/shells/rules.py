@@ -25,7 +25,7 @@ from otelhooks.policy.paths import Folder
 from otelhooks.policy.predicates import Detailed
 from otelhooks.policy.rules import Policy
 from otelhooks.policy.shells.judge import Judge
-from otelhooks.policy.shells.options import FOUND, PIPE, UNKNOWN
+from otelhooks.policy.shells.options import FOUND, NUMBER, PIPE, UNKNOWN
 from otelhooks.policy.shells.places import WILD, Places
 from otelhooks.policy.shells.reader import Refused
 
@@ -57,17 +57,21 @@ _WORDS = frozenset("args arguments argv".split())
 _HARMLESS = re.compile(
     r"(?:yield|wait)?time(?:out)?(?:ms|s|secs?|seconds|millis|milliseconds)?"
     r"|max(?:output)?(?:tokens|length|chars|lines)"
-    r"|(?:session|call|toolcall|terminal|request)?id|description|explanation|reason|reasoning"
-    r"|justification|goal|title|summary|thoughts?|purpose|(?:is|runin)?background|blocking|restart"
+    r"|(?:session|call|toolcall|terminal|request)?id|(?:is|runin)?background|blocking|restart"
     r"|waitmsbeforeasync|waitforcompletion|requires?(?:user)?approval|safetoautorun|(?:security)?risk"
 )
-"""Names of arguments that do not change what a command does."""
+"""Names of arguments that do not change what a command does, if their value is a plain word."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
+_TOLD = re.compile(
+    r"description|explanation|reason|reasoning|justification|goal|title|summary|thoughts?|purpose"
+)
+"""Names of arguments that only say something about a command."""
 _TYPED = re.compile("term|stdin|input|keys|chars|tmux|pty|console|interactive")
 """In names of tools and arguments: the text is typed, or may be."""
 _FOLDER = re.compile(r"(?!-)[\w./@+, -]*")
 """A directory that means the same if a tool writes it into its command."""
 _KEPT_S = 1.0
-_SHOWN = WILD | dict.fromkeys(map(ord, (UNKNOWN, PIPE, FOUND)), "...")
+_SHOWN = WILD | dict.fromkeys(map(ord, (UNKNOWN, NUMBER, PIPE, FOUND)), "...")
 """How a sentence shows the marks of what is not known."""
 _TOOLS = ("kind:shell", "*")
 
@@ -256,10 +260,12 @@ def _found(
 
 
 def _is_harmless(name: str, value: Any) -> bool:
+    plain = re.sub(r"[\W_]", "", name).casefold()
     return (
         named.is_command(name)
         or name.casefold() in _WORDS
-        or _HARMLESS.fullmatch(re.sub(r"[\W_]", "", name).casefold()) is not None
+        or _TOLD.fullmatch(plain) is not None
+        or bool(_HARMLESS.fullmatch(plain) and _PLAIN.fullmatch(str(value)))
         or (isinstance(value, str) and bool(_folders({name: value})))
     )
 
