@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
@@ -152,3 +153,13 @@ def test_a_server_that_is_only_known_from_calls_may_have_more_tools() -> None:
     known = KnownTools(servers=[types.McpStdioServer(name="github", command="x")])
 
     assert found(policy.deny("github/unseen"), known=known) == []
+
+
+def test_a_workspace_of_shells_that_does_not_exist(tmp_path: pathlib.Path) -> None:
+    there, nowhere = tmp_path, tmp_path / "nowhere"
+    assert problems(*policy.shell_only([there])) == []
+    [finding] = found(*policy.shell_only([there, nowhere]))
+    assert finding.severity == "warning"
+    assert finding.problem == f"`shell_only`: the directory `{nowhere}` does not exist"
+    (tmp_path / "file").write_text("")
+    assert len(found(*policy.shell_only([tmp_path / "file"]))) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from otelhooks.hooks.verdict import ALLOW, ASK
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy, Rule, selection
 from otelhooks.policy.selectors import WILDCARD, Selector
+from otelhooks.policy.shells.rules import Found
 
 __all__ = ["Finding", "KnownTools", "covers", "lint_needs", "lint_rules"]
 
@@ -82,6 +84,7 @@ def lint_rules(table: PolicySet, known: KnownTools) -> Iterator[Finding]:
         known: Tools that are known to exist.
     """
     first: dict[tuple[str, str], Rule] = {}
+    yield from dict.fromkeys(each for rule in table.rules for each in _nowhere(rule))
     for rule in table.rules:
         yield from _shadowed(rule, table.rules)
         yield from _unmatched(rule, known)
@@ -143,6 +146,19 @@ def _origin_labels(rule: Rule) -> set[str]:
 
 
 # -- rules behind others --------------------------------------------------------------------------
+
+
+def _nowhere(rule: Rule) -> Iterator[Finding]:
+    """Find directories of shells that do not exist: all rules of an entry have the same ones."""
+    if isinstance(rule.policy.when, Found):
+        for folder in rule.policy.when.workspaces:
+            if not os.path.isdir(folder.path):
+                yield Finding(
+                    "warning",
+                    _place(rule),
+                    f"`shell_only`: the directory `{folder}` does not exist",
+                    "commands may only use files in it: correct its name, or make it",
+                )
 
 
 def _shadowed(rule: Rule, rules: Sequence[Rule]) -> Iterator[Finding]:

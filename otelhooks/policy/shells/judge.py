@@ -330,7 +330,9 @@ class Judge:
             target = self._argument(each.word, folders)
             if each.operator in {"<", ">", ">>"}:
                 if target.many:
-                    raise Refused("outside", "a redirection to what is not known")
+                    raise Refused(
+                        "outside", f"`{target.text}`, where it is redirected, is not known"
+                    )
                 self._kinds.path("read" if each.operator == "<" else "write", target.text, folders)
 
     # -- commands -------------------------------------------------------------------------------
@@ -374,7 +376,7 @@ class Judge:
     ) -> tuple[Folders, Reading | None]:
         name, args, inner = words[0].text, words[1:], []
         if words[0].many or _PROGRAM.fullmatch(name) is None:
-            raise Refused("unread", "the name of a program is only known when it runs")
+            raise Refused("unread", f"`{name}` is a program that is only known when it runs")
         if self._depth == _MOST_DEPTH:
             raise Refused("unread", "commands are nested too deep")
         if name == "find":

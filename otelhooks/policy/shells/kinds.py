@@ -150,13 +150,13 @@ class Kinds:
     def _form(self, kind: str, text: str) -> None:
         text = text.replace(NUMBER, "0")
         if _OPEN.search(text) or self._table.forms[kind].fullmatch(text) is None:
-            raise Refused("program", f"`{text}` is not on the list")
+            raise Refused("program", f"`{text}` is not on the list of values of the kind `{kind}`")
 
     def path(self, use: str, path: str, folders: Folders, kept: Kept = ALL) -> None:
         """Judge a path, from each directory where the command may run."""
         if self.moved and (path != "." or use in TREES):
-            why = "after a command that may change where paths lead: put it in a call of its own"
-            raise Refused("outside", f"a path {why}")
+            why = "a command that may change where paths lead: put it in a call of its own"
+            raise Refused("outside", f"`{path}` comes after {why}")
         for folder in folders:
             self._places.check(use, path, folder, kept)
 
@@ -281,7 +281,7 @@ class Kinds:
 
     def _link(self, text: str, folders: Folders) -> None:
         if ".." in text:
-            raise Refused("outside", "a link that climbs")
+            raise Refused("outside", f"`{text}` climbs, and a link would lead there")
         self.path("read", text, folders)
 
     def _source(self, text: str, folders: Folders) -> None:
@@ -324,7 +324,7 @@ class Kinds:
         if text == "-":
             self.ask("a program that is only in the command is asked about")
         elif text == PIPE:
-            raise Refused("unread", "a program is only known when it runs")
+            raise Refused("unread", f"`{text}` is a program that is only known when it runs")
         else:
             self.path("read", text, folders)
 

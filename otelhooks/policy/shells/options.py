@@ -140,13 +140,13 @@ class _Reader:
             if arg.text == "--" and entry.style == "getopt":
                 only_operands = True
             elif arg.many:
-                raise self._refuse("an option that is a pattern, or only known when it runs,")
+                raise self._refuse(f"`{arg.text}`, an option that is only known when it runs,")
             else:
                 self._option(arg.text)
 
     def _is_option(self, arg: Argument) -> bool:
         if arg.text[:1] in _OPEN and not self.entry.harmless:
-            raise self._refuse("an argument that could be an option (write `--` or `./*`)")
+            raise self._refuse(f"`{arg.text}`, which could be an option (write `--` or `./*`),")
         return arg.text.startswith("-")
 
     def _option(self, text: str) -> None:
@@ -230,9 +230,9 @@ class _Reader:
         right = 0 if how in {"", "?"} else len(kinds) - left - 1
         if len(operands) < left + right + (how == "+"):
             raise self._refuse("a call with so few arguments")
-        if any(each.splits for each in operands):
-            if not (self.entry.harmless and kinds == [("text", "*")]):
-                raise self._refuse("an argument that may be several words (put it in quotes)")
+        splitting = next((each.text for each in operands if each.splits), None)
+        if splitting is not None and not (self.entry.harmless and kinds == [("text", "*")]):
+            raise self._refuse(f"`{splitting}`, maybe several words (put it in quotes),")
         for index, arg in enumerate(operands):
             from_end = len(operands) - index
             if how in {"*", "+"} and left <= index and from_end > right:
@@ -242,5 +242,5 @@ class _Reader:
             if place >= len(kinds):
                 raise self._refuse(f"argument `{arg.text}`")
             if arg.many:
-                raise self._refuse("a pattern in this place (write `./*`, or put it in quotes)")
+                raise self._refuse(f"the pattern `{arg.text}` (write `./*`, or put it in quotes)")
             yield kinds[place][0], arg

@@ -244,7 +244,7 @@ class Places:
         if path == TOP:
             path, folder = self._top(folder), ""
         if any(mark in path for mark in (UNKNOWN, NUMBER, PIPE, FOUND)):
-            raise Refused("outside", "a path is only known when the command runs")
+            raise Refused("outside", f"`{path}` is a path that is only known when the command runs")
         shown = path.translate(WILD)
         if path[:1] in {"~", "@"}:
             raise Refused("outside", f"`{shown}` may be read as another path: write it from `./`")

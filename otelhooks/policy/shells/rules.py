@@ -246,7 +246,7 @@ def _found(
         try:
             Places(here, workspaces).check("look", folder.strip(), "")
             if _FOLDER.fullmatch(folder) is None:
-                yield "outside", "the directory to run in is more than a path to a shell"
+                yield "outside", f"`{folder}`, where it should run, is more than a path to a shell"
         except Refused as error:
             yield error.kind, str(error)
     for folder in ("", *folders):
