@@ -17,8 +17,8 @@ import tempfile
 
 import pytest
 
-from otelhooks.policy.shells.nodes import nodes
-from otelhooks.policy.shells.reader import Refused, Simple, Word, parse
+from otelhooks.policy.shells.nodes import Refused, Simple, Word, nodes
+from otelhooks.policy.shells.reader import parse
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh", "busybox") if shutil.which(shell)]
 STUBS = ("p", "q", "r")

@@ -25,9 +25,9 @@ from otelhooks.policy.files.export import export
 from otelhooks.policy.paths import Folder
 from otelhooks.policy.shells import places, rules
 from otelhooks.policy.shells.kinds import Kinds
-from otelhooks.policy.shells.nodes import nodes
+from otelhooks.policy.shells.nodes import Refused, Simple, nodes
 from otelhooks.policy.shells.places import Places
-from otelhooks.policy.shells.reader import Refused, Simple, parse
+from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.rules import found_in
 from otelhooks.policy.shells.table import Entry, read_entry, table
 from otelhooks.telemetry import semconv

@@ -9,8 +9,32 @@ import re
 from collections.abc import Generator, Sequence
 from types import TracebackType
 
+from otelhooks.policy.shells.finding import (
+    CACHES,
+    DELETED,
+    ENDING,
+    REMOVING,
+    SEVERAL_FOUND,
+    SUFFIX,
+    cut,
+    found_by,
+    kept_by,
+    lists,
+)
 from otelhooks.policy.shells.kinds import ASSIGNED, HERE, MARKS, Folders, Kinds
-from otelhooks.policy.shells.nodes import check_typed, literal, nodes
+from otelhooks.policy.shells.nodes import (
+    Block,
+    Node,
+    Part,
+    Redirect,
+    Refused,
+    Simple,
+    Word,
+    check,
+    check_typed,
+    literal,
+    nodes,
+)
 from otelhooks.policy.shells.options import (
     FOUND,
     GLOBS,
@@ -22,17 +46,7 @@ from otelhooks.policy.shells.options import (
     read,
 )
 from otelhooks.policy.shells.places import ALL, Kept, Places
-from otelhooks.policy.shells.reader import (
-    Block,
-    Node,
-    Part,
-    Redirect,
-    Refused,
-    Simple,
-    Word,
-    check,
-    parse,
-)
+from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.table import Entry, table
 
 __all__ = ["Judge"]
@@ -56,16 +70,6 @@ _WRAPPERS = frozenset(("gradlew", "mvnw"))
 """Programs of the workspace that are what their name says, as all builds of a kind use them."""
 _LOOPS = frozenset(("for", "loop"))
 _READING = frozenset(("<", "<<", "<&", ">&"))
-_SEVERAL_FOUND = Argument(FOUND, many=True)
-_PRINTING = frozenset(("-print", "-ls", "-exec"))
-_LEFT_OUT = re.compile("[A-Za-z0-9_.-]+")
-_ENDING = re.compile(r"\*?[A-Za-z0-9_.-]+")
-_SUFFIX = re.compile(r"\*[A-Za-z0-9_.-]*\.(?!git$|venv$|worktree$)[A-Za-z0-9]+")
-"""Files that git does not have in `.git`, and no directories of packages."""
-_CHOOSING = frozenset(("-o", "-or", "-not", "!", "(", ","))
-_REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
-_DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
-_CACHES = re.compile(r"__pycache__|node_modules|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
 _NPROC = parse("nproc")
 _COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
 
@@ -380,7 +384,7 @@ class Judge:
         if self._depth == _MOST_DEPTH:
             raise Refused("unread", "commands are nested too deep")
         if name == "find":
-            args, inner = _cut(args)
+            args, inner = cut(args)
         if name == "tar" and args and not args[0].text.startswith("-"):
             if _TAR.fullmatch(args[0].text) is None:
                 raise Refused("program", "`tar`: write `f` once, as the last letter, or `-`")
@@ -412,7 +416,7 @@ class Judge:
         try:
             self._values(found, folders, before)
             for each in dict.fromkeys(map(tuple, inner)):
-                self._on_found(each, found, folders, _found_by(found, "-exec"))
+                self._on_found(each, found, folders, found_by(found, "-exec"))
         finally:
             self._depth -= 1
         if inner:
@@ -460,7 +464,7 @@ class Judge:
         self, words: Sequence[Argument], finding: Reading, folders: Folders, names: str
     ) -> None:
         """Judge a command for what `find` prints; `names` is a form of it, if there is one."""
-        if [each.text for each in words] in _REMOVING and _CACHES.fullmatch(names):
+        if [each.text for each in words] in REMOVING and CACHES.fullmatch(names):
             return
         self._count_step()
         problems = len(self.problems)
@@ -472,8 +476,8 @@ class Judge:
         is_read = all(
             kind in {"look", "read"} for kind, value in found.given if value.text == FOUND
         )
-        kept = Kept((names,)) if is_read and _ENDING.fullmatch(names) else ALL
-        use = "linked" if _SUFFIX.fullmatch(names) else "found"
+        kept = Kept((names,)) if is_read and ENDING.fullmatch(names) else ALL
+        use = "linked" if SUFFIX.fullmatch(names) else "found"
         for _, value in finding.operands:
             self._kinds.path(use, value.text, folders, kept)
 
@@ -489,10 +493,10 @@ class Judge:
                 break
             self._kinds.given(assigned[1], commands.pop(0)._replace(text=assigned[2]), folders)
         if found.name == "xargs":
-            if before is None or not _lists(before) or "-0" not in found.options:
+            if before is None or not lists(before) or "-0" not in found.options:
                 raise Refused("program", "`xargs`: write `find ... -print0 | xargs -0 ...`")
-            names = _found_by(before, "-print0")
-            self._on_found([*commands, _SEVERAL_FOUND], before, folders, names)
+            names = found_by(before, "-print0")
+            self._on_found([*commands, SEVERAL_FOUND], before, folders, names)
         elif commands or found.name == "env":
             if not commands:
                 raise Refused("secret", "`env` prints the environment")
@@ -505,13 +509,13 @@ class Judge:
             self._places.trust_nothing()
         if modules:
             self._program([Argument("python -m"), *modules], folders, None)
-        kept = _kept(found)
+        kept = kept_by(found)
         for kind, value in found.given:
             if kind not in {"command", "module"}:
                 self._kinds.judge(kind, value, folders, kept)
         if "-delete" in found.options:
-            names = _found_by(found, "-delete")
-            if _DELETED.fullmatch(names) is None:
+            names = found_by(found, "-delete")
+            if DELETED.fullmatch(names) is None:
                 raise Refused("program", "`-delete`: write `find FOLDER -name '*.pyc' -delete`")
             for _, value in found.operands:
                 self._kinds.path("tree", value.text, folders, Kept((names,)))
@@ -552,57 +556,7 @@ def _is_literal(word: Word) -> bool:
     return all(part.kind == "text" for part in word)
 
 
-def _kept(found: Reading) -> Kept:
-    """Return what grep and rg keep of a directory, where it is certain."""
-    given: dict[str, list[str]] = {"glob": [], "included": [], "excluded": [], "left_out": []}
-    for kind, value in found.given:
-        given.get(kind, []).append(value.text)
-    only = [*given["glob"], *given["included"]]
-    if given["excluded"] or not all(map(_ENDING.fullmatch, only)):
-        only = []
-    left_out = given["left_out"] if all(map(_LEFT_OUT.fullmatch, given["left_out"])) else ()
-    return Kept(tuple(only), frozenset(left_out))
-
-
-def _found_by(finding: Reading, action: str) -> str:
-    """Return the form of all names that `find` hands to an action, or nothing."""
-    texts = [each.text for each in finding.args]
-    before = texts[: texts.index(action)]
-    names = [text for option, text in itertools.pairwise(before) if option == "-name"]
-    used = {*finding.options, *(value.text for _, value in finding.operands)}
-    return names[0] if names and _CHOOSING.isdisjoint(used) else ""
-
-
-def _lists(found: Reading) -> bool:
-    """Return whether a command prints names with an end that no name has, and nothing else."""
-    return "-print0" in found.options and _PRINTING.isdisjoint(found.options)
-
-
 def _moves(found: Reading) -> bool:
     """Return whether a command may change where paths lead."""
     moves = found.entries[-1].moves
     return "*" in moves or not moves.isdisjoint(found.options)
-
-
-def _cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]]:
-    """Return the arguments of `find` without the commands that it runs, and these."""
-    kept: list[Argument] = []
-    commands: list[list[Argument]] = []
-    inner: list[Argument] | None = None
-    for arg in args:
-        if inner is None and arg.text == "-exec":
-            inner = []
-        elif inner is None:
-            kept.append(arg)
-        elif arg.text in {";", "+"}:
-            is_one = arg.text == ";"
-            found = Argument(FOUND) if is_one else _SEVERAL_FOUND
-            commands.append([found if each.text == FOUND else each for each in inner])
-            inner = None
-        elif arg.text == "{}" or "{}" not in arg.text:
-            inner.append(Argument(FOUND) if arg.text == "{}" else arg)
-        else:
-            raise Refused("program", "`find -exec`: write `{}` as a word of its own")
-    if inner is not None or not all(FOUND in [word.text for word in each[1:]] for each in commands):
-        raise Refused("program", "`find -exec` needs a command with `{}`, and its end")
-    return kept, commands

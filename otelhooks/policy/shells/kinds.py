@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from otelhooks.policy.shells.nodes import Refused
 from otelhooks.policy.shells.options import (
     FOUND,
     GLOBS,
@@ -17,7 +18,6 @@ from otelhooks.policy.shells.options import (
     Argument,
 )
 from otelhooks.policy.shells.places import ALL, TREES, WILD, Kept, Places
-from otelhooks.policy.shells.reader import Refused
 from otelhooks.policy.shells.scripts import SCRIPTS
 from otelhooks.policy.shells.table import table
 

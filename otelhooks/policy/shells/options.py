@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from otelhooks.policy.shells.reader import Refused
+from otelhooks.policy.shells.nodes import Refused
 from otelhooks.policy.shells.table import Entry, Value
 
 __all__ = ["FOUND", "GLOBS", "NUMBER", "PIPE", "TOP", "UNKNOWN", "Argument", "Reading", "read"]

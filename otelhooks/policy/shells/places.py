@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from otelhooks.policy.paths import Folder, real_path
+from otelhooks.policy.shells.nodes import Refused
 from otelhooks.policy.shells.options import FOUND, GLOBS, NUMBER, PIPE, TOP, UNKNOWN
-from otelhooks.policy.shells.reader import Refused
 
 __all__ = ["ALL", "MOST_FILES", "TREES", "WILD", "Kept", "Places", "is_secret"]
 

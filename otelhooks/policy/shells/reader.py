@@ -7,12 +7,13 @@ of a variable is not known, and every command counts as run, whatever precedes i
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, NoReturn, TypeAlias
+from collections.abc import Collection
+from typing import NoReturn
 
-__all__ = ["Block", "Node", "Part", "Redirect", "Refused", "Simple", "Word", "check", "parse"]
+from otelhooks.policy.shells.nodes import Block, Node, Part, Redirect, Refused, Simple, Word, check
 
-_MOST_CHARACTERS = 100_000
+__all__ = ["parse"]
+
 _MOST_DEPTH = 20
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -47,91 +48,8 @@ _AFTER_BANG = frozenset(("", " ", "\n", "="))
 _AFTER_DOLLAR = frozenset(("", " ", "\t", "\n"))
 
 
-class Refused(Exception):
-    """What speaks against running a text.
-
-    Attributes:
-        kind: Kind of the problem.
-    """
-
-    def __init__(self, kind: str, why: str) -> None:
-        super().__init__(why)
-        self.kind = kind
-
-
 def _unread(why: str) -> NoReturn:
     raise Refused("unread", why)
-
-
-class Part(NamedTuple):
-    """A part of a word.
-
-    Attributes:
-        kind: ``text``, ``glob``, ``variable``, ``changed`` (a part of a variable, or with other
-            capitals), ``output`` (of commands), or ``pipe`` (``<(...)``).
-        text: The text, ``*`` or ``?``, or the variable's name.
-        quoted: Whether it is in quotes, so that it cannot become several words.
-        node: Commands whose output it is.
-    """
-
-    kind: str
-    text: str
-    quoted: bool = True
-    node: Node | None = None
-
-
-Word: TypeAlias = Sequence[Part]
-
-
-class Redirect(NamedTuple):
-    """A redirection: its operator, with the target, or the content of a here-document."""
-
-    operator: str
-    word: Word
-
-
-class Simple(NamedTuple):
-    """A simple command."""
-
-    assigned: tuple[tuple[str, Word], ...]
-    words: tuple[Word, ...]
-    redirects: tuple[Redirect, ...]
-
-
-class Block(NamedTuple):
-    """Commands that belong together.
-
-    Attributes:
-        kind: ``list``, ``and``, ``or``, ``pipe``, ``subshell``, ``background``, ``case``, ``loop``
-            or ``for``.
-        parts: The commands.
-        redirects: Redirections of all of them.
-        name: Variable of a ``for``.
-        words: Its values, or the word of a ``case``.
-        notes: What speaks against the text as a whole, which could be read.
-    """
-
-    kind: str
-    parts: tuple[Node, ...]
-    redirects: tuple[Redirect, ...] = ()
-    name: str = ""
-    words: tuple[Word, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-Node: TypeAlias = Simple | Block
-
-
-def check(text: str) -> None:
-    """Refuse a text that is too long, or has characters that cannot be seen.
-
-    Raises:
-        Refused: It is such a text.
-    """
-    if len(text) > _MOST_CHARACTERS:
-        _unread("the text is too long: put it into a file")
-    if not text.replace("\n", "").replace("\t", "").isprintable():
-        _unread("a character cannot be seen: leave it out")
 
 
 def parse(text: str) -> Block:

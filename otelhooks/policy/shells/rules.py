@@ -25,9 +25,9 @@ from otelhooks.policy.paths import Folder
 from otelhooks.policy.predicates import Detailed
 from otelhooks.policy.rules import Policy
 from otelhooks.policy.shells.judge import Judge
+from otelhooks.policy.shells.nodes import Refused
 from otelhooks.policy.shells.options import FOUND, NUMBER, PIPE, UNKNOWN
 from otelhooks.policy.shells.places import WILD, Places
-from otelhooks.policy.shells.reader import Refused
 
 __all__ = ["SHELL_ONLY_POLICY_NAME", "Found", "Runs", "check_program", "found_in", "shell_only"]
 

@@ -1,0 +1,85 @@
+"""What `find` hands on to other programs, and what `grep` and `rg` keep of a directory."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from otelhooks.policy.shells.nodes import Refused
+from otelhooks.policy.shells.options import FOUND, Argument, Reading
+from otelhooks.policy.shells.places import Kept
+
+__all__ = [
+    "CACHES",
+    "DELETED",
+    "ENDING",
+    "REMOVING",
+    "SEVERAL_FOUND",
+    "SUFFIX",
+    "cut",
+    "found_by",
+    "kept_by",
+    "lists",
+]
+
+SEVERAL_FOUND = Argument(FOUND, many=True)
+_PRINTING = frozenset(("-print", "-ls", "-exec"))
+_LEFT_OUT = re.compile("[A-Za-z0-9_.-]+")
+ENDING = re.compile(r"\*?[A-Za-z0-9_.-]+")
+SUFFIX = re.compile(r"\*[A-Za-z0-9_.-]*\.(?!git$|venv$|worktree$)[A-Za-z0-9]+")
+"""Files that git does not have in `.git`, and no directories of packages."""
+REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
+DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
+CACHES = re.compile(r"__pycache__|node_modules|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
+_CHOOSING = frozenset(("-o", "-or", "-not", "!", "(", ","))
+
+
+def kept_by(found: Reading) -> Kept:
+    """Return what grep and rg keep of a directory, where it is certain."""
+    given: dict[str, list[str]] = {"glob": [], "included": [], "excluded": [], "left_out": []}
+    for kind, value in found.given:
+        given.get(kind, []).append(value.text)
+    only = [*given["glob"], *given["included"]]
+    if given["excluded"] or not all(map(ENDING.fullmatch, only)):
+        only = []
+    left_out = given["left_out"] if all(map(_LEFT_OUT.fullmatch, given["left_out"])) else ()
+    return Kept(tuple(only), frozenset(left_out))
+
+
+def found_by(finding: Reading, action: str) -> str:
+    """Return the form of all names that `find` hands to an action, or nothing."""
+    texts = [each.text for each in finding.args]
+    before = texts[: texts.index(action)]
+    names = [text for option, text in itertools.pairwise(before) if option == "-name"]
+    used = {*finding.options, *(value.text for _, value in finding.operands)}
+    return names[0] if names and _CHOOSING.isdisjoint(used) else ""
+
+
+def lists(found: Reading) -> bool:
+    """Return whether a command prints names with an end that no name has, and nothing else."""
+    return "-print0" in found.options and _PRINTING.isdisjoint(found.options)
+
+
+def cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]]:
+    """Return the arguments of `find` without the commands that it runs, and these."""
+    kept: list[Argument] = []
+    commands: list[list[Argument]] = []
+    inner: list[Argument] | None = None
+    for arg in args:
+        if inner is None and arg.text == "-exec":
+            inner = []
+        elif inner is None:
+            kept.append(arg)
+        elif arg.text in {";", "+"}:
+            is_one = arg.text == ";"
+            found = Argument(FOUND) if is_one else SEVERAL_FOUND
+            commands.append([found if each.text == FOUND else each for each in inner])
+            inner = None
+        elif arg.text == "{}" or "{}" not in arg.text:
+            inner.append(Argument(FOUND) if arg.text == "{}" else arg)
+        else:
+            raise Refused("program", "`find -exec`: write `{}` as a word of its own")
+    if inner is not None or not all(FOUND in [word.text for word in each[1:]] for each in commands):
+        raise Refused("program", "`find -exec` needs a command with `{}`, and its end")
+    return kept, commands
