@@ -215,8 +215,6 @@ class Places:
         return self._plain[folder]
 
     def _lists_plain_names(self, folder: str) -> bool:
-        if self._is_wild(folder):
-            return False
         try:
             names = os.listdir(os.path.join(self.start, folder))
         except OSError:
