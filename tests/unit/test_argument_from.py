@@ -781,7 +781,9 @@ class TestFiles:
         )
         words = ['{"tool": "send", "args": {"to": "x"}, "results": {"untrusted": "y"}}']
         found = explain(Subject.open([path]).dry_run(), *read_call_text(words))
-        assert found.tried[0].outcome.endswith("no value came from untrusted in to")
+        assert found.tried[0].outcome.endswith(
+            "no value of `to` came from results labelled untrusted"
+        )
         words = ['{"tool": "send", "args": {"too": "y"}, "results": {"untrusted": "y"}}']
         found = explain(Subject.open([path]).dry_run(), *read_call_text(words))
         assert found.tried[0].outcome.endswith("the call has no `to`")
@@ -789,8 +791,8 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("further", "outcome"),
         [
-            ({}, "no value came from secret or untrusted in cc, untrusted in to"),
-            ({"results": {"untrusted": "alice"}}, "in cc, untrusted in to"),
+            ({}, "no value of `to` came from results labelled untrusted"),
+            ({"results": {"untrusted": "alice"}}, "of `to` came from results labelled untrusted"),
             ({"results": {"untrusted": "bob@evil.com"}}, "decides"),
         ],
     )

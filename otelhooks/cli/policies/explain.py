@@ -133,12 +133,10 @@ def _no_origin(rule: Rule, call: Call) -> str:
     missing = [f"`{name}`" for name, _ in rule.origins or () if name not in call.args]
     if len(missing) == len(rule.origins or ()):
         return f"the call has no {' or '.join(missing)}"
-    return f"no value came from {_origin_words(rule)}"
-
-
-def _origin_words(rule: Rule) -> str:
-    pairs = (f"{' or '.join(labels)} in {name}" for name, labels in rule.origins or ())
-    return ", ".join(pairs)
+    return "; ".join(
+        f"no value of `{name}` came from results labelled {' or '.join(labels)}"
+        for name, labels in rule.origins or ()
+    )
 
 
 def _messages(known: Known) -> list[Message]:
