@@ -105,7 +105,7 @@ class Writer:
         self._accepted += 1
         if self._retry_at is not None:  # do not wait for a disk that is known not to work
             self._fail(queued)
-        self._work.notify()
+        self._wake()
 
     def misses(self, number: int) -> bool:
         """Return whether the newest segment has lost its file; with the lock held.
@@ -197,7 +197,15 @@ class Writer:
     def _retry_now(self) -> None:
         if self._retry_at is not None:
             self._retry_at = 0.0
-        self._work.notify()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake the thread; with the lock held.
+
+        There is one thread, but a signal handler that raises in `notify` leaves an entry in the
+        list of waiters, which the next `notify` would wake instead of the thread.
+        """
+        self._work.notify_all()
 
     def _fail(self, queued: _Queued) -> None:
         if queued.ticket is not None and not queued.has_failed:

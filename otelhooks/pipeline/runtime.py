@@ -506,6 +506,7 @@ class Runtime:
         """Start afresh in a child process: the parent's threads and questions are not its own."""
         self._lock = threading.Lock()
         self.sessions.after_fork()
+        self.pauses = Pauses()  # the parent's call continues there, once
         self.withdraws = set()
         self.pending = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from otelhooks.errors import ConfigError
@@ -39,9 +40,11 @@ class _Folder:
         return found
 
     def _stop(self, name: str) -> Stop | None:
-        id = name.removesuffix(".json")
+        id, file = name.removesuffix(".json"), self._path / name
         try:
-            return read(id, (self._path / name).read_text(encoding="utf-8"))
+            if not stat.S_ISREG(file.stat().st_mode):
+                return unreadable(id)  # a pipe would never end
+            return read(id, file.read_text(encoding="utf-8"))
         except FileNotFoundError:  # lifted in this moment
             return None
         except (OSError, ValueError):

@@ -324,6 +324,19 @@ def test_no_segment_is_closed_before_it_has_a_record(tmp_path):
     assert [len(lines) for lines in segments] == [3, 3, 3]
 
 
+def test_a_wake_up_that_a_signal_cut_short_delays_no_later_record(tmp_path):
+    with Audit(tmp_path) as audit:
+        assert audit.append({"n": 1})
+        # What a signal handler that raises in `Condition.notify` leaves behind.
+        left = threading.Lock()
+        left.acquire()
+        work = audit._started[1]._work
+        with audit._lock:
+            work._waiters.appendleft(left)
+
+        assert audit.write({"n": 2}).wait(5)
+
+
 def test_a_segment_has_64_mebibytes_unless_told_otherwise(tmp_path, monkeypatch):
     sizes = []
 

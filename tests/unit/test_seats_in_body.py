@@ -80,6 +80,22 @@ def test_a_call_that_pauses_goes_on_under_the_same_decision(instrument, exporter
     assert not rt.pauses
 
 
+def test_a_call_that_paused_before_a_fork_is_judged_again_in_the_child(instrument):
+    judged = []
+
+    @hooks.pre_tool_call_decide
+    def note(call: types.ToolCall) -> types.HookResult:
+        judged.append(call.name)
+        return types.HookResult()
+
+    rt = instrument(note)
+    drive(tool(rt, Pausing(), Call("deploy", {}, id="call-1")), lambda _: "come back")
+    rt.after_fork()
+    assert not rt.pauses
+    drive(tool(rt, Pausing(), Call("deploy", {}, id="call-1")), lambda _: "done")
+    assert len(judged) == 2
+
+
 @pytest.mark.parametrize(
     ("result", "field"),
     [

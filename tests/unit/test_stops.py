@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import os
 import shutil
 import threading
 import time
@@ -120,6 +121,17 @@ def test_the_log_says_that_a_stop_cannot_be_read(
     assert listed == (
         "0000abcd  every tool  a stop cannot be read, so that every call is stopped\n"
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_among_the_stops_stops_every_call_and_makes_no_program_wait(folder: Path) -> None:
+    folder.mkdir()
+    os.mkfifo(folder / "0000abcd.json")
+
+    otelhooks.instrument()
+
+    assert denied(look_up)
+    assert "a stop cannot be read" in run("stop").stdout
 
 
 def test_one_that_starts_later_is_stopped_too(

@@ -48,6 +48,7 @@ _MOST_VALUES = 10_000
 
 _WORD = re.compile(r"[^\W_\u0e00-\U0010ffff]+|[^\W_]")
 _SHORTEST_BLOB = 256
+_SHORTEST_WORD = 3
 _BLOB = re.compile(rf"[a-z0-9+/_=-]{{{_SHORTEST_BLOB},}}")
 _NUMBER = r"\.?[0-9]+(?:[.,][0-9]+)*"
 _GROUPS = r"[0-9]{1,3}(?:[ '\u2019][0-9]{3})+(?:[.,][0-9]+)?"
@@ -346,11 +347,23 @@ def _chain(text: str) -> set[int]:
     parts: set[int] = set()
     if len(text) >= _SHORTEST_BLOB:
         parts.update(map(hash, _BLOB.findall(text)))
-        text = _BLOB.sub(" ", text)
+        text = _BLOB.sub(_without_noise, text)
     words = _WORD.findall(text)
     parts.update(map(hash, words))
     parts.update(map(hash, itertools.pairwise(words)))
     return parts
+
+
+def _without_noise(blob: re.Match[str]) -> str:
+    """Return a long run without the shortest words in it, which in base64 are there by chance.
+
+    The first and the last word may belong to what the run touches, such as an address.
+    """
+    run = blob[0]
+    words = _WORD.findall(run)
+    inner = (word for word in words[1:-1] if len(word) >= _SHORTEST_WORD)
+    kept = " ".join((*words[:1], *inner, *words[1:][-1:]))
+    return f"{'' if run[0].isalnum() else ' '}{kept}{'' if run[-1].isalnum() else ' '}"
 
 
 def _digits(number: float | decimal.Decimal) -> str:
