@@ -3,9 +3,9 @@
 
 # What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
 # `servers` goes on beside them, and `e2e` comes after.
-CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
+CHECKS := frameworks-newest frameworks-oldest coverage otel-oldest test wheel processes prove \
   beside upstream hcs redis rollout docs site types demo configs minimal lint
-TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills demo-console
+TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between pythons paths matrix e2e e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills demo-console
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -75,14 +75,14 @@ frameworks: ## each adapter against the newest and oldest version of its framewo
 frameworks-newest: ## of these the newest
 frameworks-oldest: ## of these the oldest, where something has changed since they were green here
 frameworks-between: ## of these the versions between, likewise
-coverage: ## the fast tests, which take every branch of hooks and policy
+coverage: ## fast tests and processes with the newest Python here; they take every branch of hooks and policy
 beside: ## agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own
 redis: ## limits that processes share, with a real Redis server
 rollout: ## real web servers are told to stop by a signal, and nothing is lost
 hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
 upstream: ## the tests of google-antigravity's hooks, policy and records, against ours
 otel-oldest: ## fast tests and processes with the oldest Python here, OpenTelemetry 1.38 and every other lower bound
-pythons: ## fast tests and processes on each other Python of this machine, with the newest packages
+pythons: ## fast tests and processes on each Python here that none of the checks has
 wheel: ## the built wheel has every file, and its commands work in another folder
 minimal: ## the bare package imports and denies
 docs: ## every block of README and docs, and the commands of the guide

@@ -178,6 +178,11 @@ def oldest_interpreter() -> str:
     return next(found for found in map(interpreter, PYTHONS) if found is not None)
 
 
+def newest_interpreter() -> str:
+    """Return the newest supported Python of this machine."""
+    return next(found for found in map(interpreter, reversed(PYTHONS)) if found is not None)
+
+
 def environment(session: nox.Session, lock: str | Path, base: str = sys.executable) -> str:
     """Return the Python of the environment for a lock file, made first where it is missing.
 
@@ -275,6 +280,8 @@ def unit(session: nox.Session, version: str) -> None:
         session.skip("the sessions `test` and `processes` are of this Python")
     if base == oldest_interpreter():
         session.skip("the session `otel_oldest` is of this Python")
+    if base == newest_interpreter():
+        session.skip("the session `coverage` is of this Python")
     pytest(session, environment(session, "dev", base), *FAST, PROCESSES)
 
 
@@ -287,14 +294,14 @@ def otel_oldest(session: nox.Session) -> None:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """Every branch of what decides, `hooks` and `policy`, is taken by fast tests and shells."""
+    """Fast tests and processes with the newest Python here take every branch of what decides."""
     with tempfile.TemporaryDirectory() as folder:
         env = {"COVERAGE_FILE": str(Path(folder, "coverage"))}
-        run = (sys.executable, "-m", "coverage")
-        # Only what is counted is traced: the rest runs at its usual speed.
+        run = (environment(session, "dev", newest_interpreter()), "-m", "coverage")
+        # Only what is counted, `hooks` and `policy`, is traced: the rest runs at its usual speed.
         source = ("--source", "otelhooks/hooks,otelhooks/policy")
-        tests = (*FAST, f"{PROCESSES}/test_spellings.py", f"{PROCESSES}/test_fork.py")
-        session.run(*run, "run", *source, "-m", "pytest", *tests, *session.posargs, env=env)
+        tests = (*FAST, PROCESSES, *session.posargs)
+        session.run(*run, "run", *source, "-m", "pytest", *tests, env=env)
         session.run(
             *(*run, "report", "--show-missing", "--skip-covered", "--fail-under", "100"),
             *("--include", "otelhooks/hooks/*,otelhooks/policy/*"),

@@ -212,6 +212,8 @@ def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:
         holders = gc.get_referrers(*[wrapper for wrapper, _ in pairs])
         modules += [found for found in holders if _is_namespace(found)]
     for names in modules:
+        if originals.keys().isdisjoint(map(id, list(names.values()))):
+            continue  # nearly all: their names are not gone through one by one
         for name, value in list(names.items()):
             wrapper, original = originals.get(id(value), (None, None))
             if wrapper is not None and value is wrapper:

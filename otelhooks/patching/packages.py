@@ -37,7 +37,7 @@ from otelhooks.patching.seats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
 _logger = logging.getLogger("otelhooks.instrumentation")
@@ -64,7 +64,7 @@ class Unit:
         self._found: dict[tuple[Seat, Place], Handle | None] = {}  # None = not wrapped now
         self._replaced: list[Handle] = []  # of functions that a reload has replaced
         self._judged: set[str] = set()
-        self._has_copies = False
+        self.has_copies = False
         self._logged = ""  # the effect that was logged last
 
     def plan(self) -> None:
@@ -146,10 +146,10 @@ class Unit:
         self._switch.held = [handle.held for handle in self._handles]
         return [seat.name for (seat, _), _ in lost]
 
-    def stop(self) -> None:
-        """Restore every copy, for good."""
+    def stop(self) -> list[Handle]:
+        """Switch it off for good; return what is restored but for copies in other modules."""
         imports.unwatch(self._ran)
-        self._clear()
+        return self._undo()
 
     def _ran(self, name: str, module: ModuleType, *, ended: bool) -> None:
         """Handle a module that just ran; never raises into the user's import.
@@ -161,8 +161,8 @@ class Unit:
                 code may already hold it, and the module counts as not imported yet.
         """
         try:
-            self._has_copies |= name in self._judged
-            if self._has_copies or not self._judged:
+            self.has_copies |= name in self._judged
+            if self.has_copies or not self._judged:
                 self._plan_again()
             if ended:
                 self._judge({**self._loaded(), name: module})
@@ -282,7 +282,7 @@ class Unit:
             if failure:
                 _logger.error("it cannot be made to refuse everywhere: %s", failure)
         else:
-            self._clear()
+            restore_copies(self._undo(), everywhere=self.has_copies)
         effect = "it refuses to run" if self._handles else "it runs unguarded"
         if self.is_in_use and not self._may_refuse_later and effect != self._logged:
             self._logged = effect
@@ -310,8 +310,12 @@ class Unit:
     def _handles(self) -> list[Handle]:
         return [handle for handle in self._found.values() if handle is not None]
 
-    def _clear(self) -> None:
-        """Switch every wrapper to passing through, then restore the names, last one first."""
+    def _undo(self) -> list[Handle]:
+        """Switch every wrapper to passing through, then restore the names, last one first.
+
+        Returns:
+            What was undone but for its copies in other modules.
+        """
         self._switch.mode, self._switch.held = PASS, []
         handles = [*self._replaced, *self._handles]
         self._replaced = []
@@ -321,7 +325,7 @@ class Unit:
                 handle.undo()
             except Exception:
                 _logger.exception("seat not put back, passing through: %s", handle.seat.name)
-        restore_copies(handles, everywhere=self._has_copies)
+        return handles
 
     def _error(self) -> SeatError:
         supported = "none" if self._why else self.package.supported
@@ -368,6 +372,13 @@ class Unit:
         if not handle.in_place:
             return "displaced"
         return "refused" if self._switch.mode == REFUSE else "patched"
+
+
+def stop(units: Sequence[Unit]) -> None:
+    """Restore every copy of these packages for good, in this order; called under the lock."""
+    handles = [handle for unit in units for handle in unit.stop()]
+    # Once for all of them: it looks at every name of every module.
+    restore_copies(handles, everywhere=any(unit.has_copies for unit in units))
 
 
 def seats_in(package: Package, version: str) -> Table:

@@ -74,7 +74,7 @@ from otelhooks.patching.adapters import (
     SeatCoverage,
 )
 from otelhooks.patching.imports import lock, wait_for_imports
-from otelhooks.patching.packages import Unit
+from otelhooks.patching.packages import Unit, stop
 from otelhooks.patching.seats import Seat, pass_through
 
 __all__ = [
@@ -103,22 +103,23 @@ class AdapterState:
 
     Attributes:
         adapter: What was installed.
+        units: Its packages.
     """
 
     def __init__(self, adapter: Adapter, units: tuple[Unit, ...]) -> None:
         self.adapter = adapter
-        self._units = units
+        self.units = units
 
     @property
     def is_there(self) -> bool:
         """Whether any package of it is installed and not turned off."""
-        return any(unit.version and not unit.off for unit in self._units)
+        return any(unit.version and not unit.off for unit in self.units)
 
     def coverage(self) -> tuple[Coverage, ...]:
         """Return one row per package; parts without seats are in the row of their distribution."""
         with lock:
             rows: list[Coverage] = []
-            for index, unit in enumerate(self._units):
+            for index, unit in enumerate(self.units):
                 names = unit.package.distributions
                 items = [
                     item
@@ -130,38 +131,33 @@ class AdapterState:
 
     def modules(self) -> tuple[str, ...]:
         """Return the modules with seats of those of its packages that are installed."""
-        units = [unit for unit in self._units if unit.version and not unit.off]
+        units = [unit for unit in self.units if unit.version and not unit.off]
         return tuple(name for unit in units for name in unit.modules if versions.exists(name))
 
     def watch(self) -> None:
         """Watch the modules of every package; called under the lock."""
-        for unit in self._units:
+        for unit in self.units:
             if not unit.off:
                 unit.watch()
 
     def start(self, *, as_they_are: bool) -> None:
         """Patch what is imported of every package (see `Unit.start`); called under the lock."""
-        for unit in self._units:
+        for unit in self.units:
             if not unit.off:
                 unit.start(as_they_are=as_they_are)
 
     def mend(self) -> None:
         """Guard again what other code has taken its wrapper from."""
-        for unit in self._units:
+        for unit in self.units:
             unit.mend()
 
     def set_strict(self, strict: bool) -> None:
         """Switch refusal for every package of it; called under the lock."""
-        for unit in self._units:
+        for unit in self.units:
             unit.set_strict(strict)
 
-    def clear(self) -> None:
-        """Restore everything, the last package first; called under the lock."""
-        for unit in reversed(self._units):
-            unit.stop()
-
     def _has_row(self, item: NotCovered) -> bool:
-        return any(item.distribution in unit.package.distributions for unit in self._units)
+        return any(item.distribution in unit.package.distributions for unit in self.units)
 
 
 _states: dict[str, AdapterState] = {}
@@ -244,12 +240,13 @@ def uninstall(framework: str | None = None) -> None:
         framework: Name of one adapter; None = all, the last one installed first.
     """
     with lock:
-        for name in reversed(tuple(_states)) if framework is None else (framework,):
-            state = _states.pop(name, None)
-            if state is not None:
-                state.clear()
-        while _others and not _states:
-            _others.pop().stop()
+        names = reversed(tuple(_states)) if framework is None else (framework,)
+        states = [_states.pop(name) for name in names if name in _states]
+        units = [unit for state in states for unit in reversed(state.units)]
+        if not _states:
+            units += _others
+            _others.clear()
+        stop(units)
 
 
 def mend() -> None:
