@@ -1,11 +1,11 @@
 # Needs Python >= 3.10 with pip, and make; everything else is set up by the target that needs it.
 # The work is in noxfile.py: these targets make `.venv` and call its sessions.
 
-# What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
-# `servers` goes on beside them, and `e2e` comes after.
-CHECKS := frameworks-newest frameworks-oldest coverage otel-oldest test wheel processes prove \
-  beside upstream hcs redis rollout docs site types demo configs minimal lint
-TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between pythons paths matrix e2e e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills demo-console
+# What .ci/run runs, in its order: the longest first, so that no core waits for another at the end.
+# `servers` goes on beside them; `e2e` comes when it is likely to be done.
+CHECKS := frameworks-newest frameworks-oldest coverage otel-oldest test processes prove beside \
+  upstream hcs docs e2e types wheel redis rollout site demo configs minimal lint
+TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between pythons paths matrix e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills demo-console
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
