@@ -17,10 +17,11 @@ import importlib
 import re
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
+
+from otelhooks.policy.thread_clock import thread_time
 
 __all__ = ["LIMIT_S", "Pattern"]
 
@@ -236,7 +237,7 @@ class _Automaton:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = "re: only a text can be matched"
             raise TypeError(msg)
-        end = time.thread_time() + LIMIT_S
+        end = thread_time() + LIMIT_S
         with self._lock:
             state: _State | bool = self._start
             for start in range(0, max(len(text) - 1, 0), _CHECK_EVERY):
@@ -295,6 +296,6 @@ class _Automaton:
 
 
 def _check_time(end: float) -> None:
-    if time.thread_time() > end:
+    if thread_time() > end:
         msg = f"re: no answer within {LIMIT_S:g} s"
         raise TimeoutError(msg)

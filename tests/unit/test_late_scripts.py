@@ -6,7 +6,9 @@ what they come to is there, and too late.
 
 from __future__ import annotations
 
+import gc
 import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +16,24 @@ import pytest
 
 import otelhooks
 from otelhooks.errors import Denied
+from otelhooks.policy import linear_regex
 from otelhooks.policy.files import load, load_hooks
 from otelhooks.policy.scripting import starlark
 
 
 class Fast:
-    """The module `time`, for calls that look at it as they begin and end, and twice more."""
+    """A clock for calls that look at it as they begin and end, and twice more."""
 
     def __init__(self) -> None:
         self._seconds = itertools.accumulate(itertools.cycle((86_400.0, 0.0, 0.0, 0.0)), initial=0)
 
-    def thread_time(self) -> float:
+    def __call__(self) -> float:
         return next(self._seconds)
 
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return lambda: monkeypatch.setattr(starlark, "time", Fast())
+    return lambda: monkeypatch.setattr(starlark, "thread_time", Fast())
 
 
 @pytest.fixture
@@ -118,11 +121,11 @@ class At:
 
 
 class Clock:
-    """The module `time`, whose seconds pass when a test says so."""
+    """A clock whose seconds pass when a test says so."""
 
     now = 0.0
 
-    def thread_time(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
 
@@ -138,7 +141,7 @@ def test_the_time_of_host_functions_is_not_the_scripts_unless_they_say_so(
 
     function = starlark.counting_time(slow) if counts else slow
     call = starlark.compile_expression("slow(args)", At(), functions={"slow": function})
-    monkeypatch.setattr(starlark, "time", clock)
+    monkeypatch.setattr(starlark, "thread_time", clock)
     if counts:
         with pytest.raises(starlark.ScriptError, match=r"stopped after 0.05 s"):
             call(7)
@@ -149,3 +152,59 @@ def test_the_time_of_host_functions_is_not_the_scripts_unless_they_say_so(
 def test_the_time_in_which_arguments_are_handed_over_is_not_the_scripts() -> None:
     call = starlark.compile_expression("args['n'] == 1", At())
     assert call({"n": 1, "many": [{"a": n} for n in range(50_000)]}) is True
+
+
+def _spend() -> None:
+    end = time.thread_time() + 2 * starlark.TIME_LIMIT_S
+    while time.thread_time() < end:
+        pass
+
+
+class Slow:
+    """What only a garbage collection frees, and takes longer for than a script may take."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        _spend()
+
+
+@starlark.counting_time
+def collect(x: str) -> str:
+    Slow()
+    gc.collect()
+    return x
+
+
+def test_the_time_of_a_garbage_collection_is_not_the_scripts() -> None:
+    call = starlark.compile_expression("collect(args) == 'x'", At(), functions={"collect": collect})
+    assert call("x") is True
+    assert [call("x") for _ in range(3)] == [True] * 3
+
+
+def test_nor_does_a_collection_give_a_script_more_time() -> None:
+    functions = {"collect": collect, "spend": starlark.counting_time(lambda x: _spend())}
+    for text in ("collect(args) == spend(args)", "[spend(args), collect(args)]"):
+        call = starlark.compile_expression(text, At(), functions=functions)
+        with pytest.raises(starlark.ScriptError, match=r"stopped after 0.05 s"):
+            call("x")
+
+
+def test_nor_does_one_in_a_host_function_whose_time_is_not_counted() -> None:
+    functions = {
+        "collect": lambda x: collect(x),
+        "spend": starlark.counting_time(lambda x: _spend()),
+    }
+    call = starlark.compile_expression("[collect(args), spend(args)]", At(), functions=functions)
+    with pytest.raises(starlark.ScriptError, match=r"stopped after 0.05 s"):
+        call("x")
+
+
+def test_a_pattern_is_not_late_because_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_regex, "LIMIT_S", starlark.TIME_LIMIT_S)
+    step = linear_regex._Automaton._step
+    monkeypatch.setattr(
+        linear_regex._Automaton, "_step", lambda *given: (collect("x"), step(*given))[1]
+    )
+    assert linear_regex.Pattern("ab").is_in("xab") is True

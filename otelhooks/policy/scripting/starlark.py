@@ -14,7 +14,6 @@ import functools
 import importlib
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -30,6 +29,7 @@ from otelhooks.policy.scripting.starlark_source import (
     parse_script,
     refuse_attributes,
 )
+from otelhooks.policy.thread_clock import thread_time
 
 __all__ = [
     "TIME_LIMIT_S",
@@ -47,7 +47,8 @@ starlark: Any = importlib.import_module("starlark")  # a type checker would impo
 TIME_LIMIT_S = 0.05
 """Longest run of one call, in seconds of its thread, without the host functions that it calls.
 
-The thread's own time counts: a busy machine must not make a script deny.
+The thread's own time counts, without garbage collections: neither they nor a busy machine must
+make a script deny.
 """
 
 _LOAD_LIMIT_S = 1.0
@@ -86,12 +87,12 @@ class _Clock:
     __slots__ = ("end", "raised", "stopped")
 
     def __init__(self, limit_s: float) -> None:
-        self.end: float = time.thread_time() + limit_s
+        self.end: float = thread_time() + limit_s
         self.stopped: bool = False
         self.raised: BaseException | None = None
 
     def __call__(self) -> bool:
-        self.stopped = self.stopped or time.thread_time() > self.end
+        self.stopped = self.stopped or thread_time() > self.end
         return self.stopped
 
 
@@ -112,7 +113,7 @@ def _host(function: Callable[..., Any]) -> Callable[..., Any]:
         if clock():  # the interpreter polls too rarely for a loop of slow calls
             msg = "no time left"
             raise TimeoutError(msg)
-        started = time.thread_time()
+        started = thread_time()
         try:
             return plain(function(*args, **kwargs))
         except BaseException as error:
@@ -120,7 +121,7 @@ def _host(function: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             if not counts:
-                clock.end += time.thread_time() - started
+                clock.end += thread_time() - started
 
     return call
 
@@ -152,7 +153,7 @@ class _Compiled:
         try:
             given = values if are_plain else [plain(value) for value in values]
             found = self._module.call_with(_options(clock), function, *given)
-            if time.thread_time() > clock.end:
+            if thread_time() > clock.end:
                 self._refuse_late(clock, given)
             return found.value
         except BaseException as error:  # a panic of the interpreter is not an Exception
@@ -170,11 +171,11 @@ class _Compiled:
         Raises:
             TimeoutError: It took longer than its limit.
         """
-        returned = time.thread_time()
+        returned = thread_time()
         for value in given:
             plain(value)
         self._module.call(_NOTHING, *given)
-        handed_over_s = time.thread_time() - returned
+        handed_over_s = thread_time() - returned
         if returned > clock.end + 2 * handed_over_s:
             clock.stopped = True
             msg = "no time left"
