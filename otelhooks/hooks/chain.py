@@ -26,7 +26,7 @@ from otelhooks.hooks.verdict import (
 )
 from otelhooks.hooks.watch import Watch
 from otelhooks.records.changes import refuse_unread
-from otelhooks.records.failures import WrongAnswer, brief, error_type
+from otelhooks.records.failures import WrongAnswer, brief
 
 __all__ = ["CHECK_FAILED", "Chain", "observed", "rule_verdict"]
 
@@ -49,7 +49,7 @@ def rule_verdict(point: str, ruling: Ruling) -> Verdict:
         verdict.reason, verdict.message = ruling.reason or ruling.message, ruling.message
         verdict.error = ruling.error
         if ruling.error is not None:  # the message may contain the error's text
-            verdict.reason = f"rule '{verdict.rule_id}' failed: {error_type(ruling.error)}"
+            verdict.reason = f"rule '{verdict.rule_id}' failed: {brief(ruling.error)}"
         verdict.result = types.HookResult(
             allow=False,
             message=ruling.message,

@@ -40,6 +40,7 @@ from otelhooks.policy.rules import (
 from otelhooks.policy.selectors import EXACT
 from otelhooks.policy.values.origins import came_from
 from otelhooks.policy.values.spoken import all_said
+from otelhooks.records.failures import says_all
 
 if TYPE_CHECKING:
     from otelhooks.records.users import User
@@ -474,7 +475,7 @@ class PolicySet:
                 "hint: give the call to `otelhooks policy explain`, which shows why",
                 rule.id,
                 rule.policy_id,
-                type(error).__qualname__,  # its text may contain arguments
+                error if says_all(error) else type(error).__qualname__,  # not its text: content
             )
 
 

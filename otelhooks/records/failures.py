@@ -12,7 +12,16 @@ import traceback
 
 from otelhooks.errors import OtelHooksError
 
-__all__ = ["FAILED", "WrongAnswer", "brief", "error_type", "is_own", "outline"]
+__all__ = [
+    "FAILED",
+    "OutOfTime",
+    "WrongAnswer",
+    "brief",
+    "error_type",
+    "is_own",
+    "outline",
+    "says_all",
+]
 
 FAILED = "tool_error"
 """Type of a tool's failure that is text, not an exception."""
@@ -23,6 +32,10 @@ _FRAMES = 30
 
 class WrongAnswer(TypeError):
     """A hook or an adapter gave an unusable answer. The text is our own, not content."""
+
+
+class OutOfTime(Exception):
+    """Code of a policy took longer than it may. The text is our own, not content."""
 
 
 def error_type(error: BaseException) -> str:
@@ -48,7 +61,12 @@ def brief(error: BaseException) -> str:
     said = error_type(error)
     if isinstance(error, OSError) and isinstance(error.errno, int):
         return f"{said} ({os.strerror(error.errno).lower()})"  # the system's text for a number
-    return f"{said}: {error}" if type(error) is WrongAnswer else said
+    return f"{said}: {error}" if says_all(error) else said
+
+
+def says_all(error: BaseException) -> bool:
+    """Return whether an exception is ours, with a text that cannot be content."""
+    return type(error) is WrongAnswer or isinstance(error, OutOfTime)
 
 
 def outline(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
-from otelhooks.records.failures import WrongAnswer, error_type
+from otelhooks.records.failures import error_type, says_all
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.content import Content
 
@@ -165,8 +165,8 @@ class Verdicts:
         reason = verdict.reason
         asked = verdict.approval
         if verdict.error is not None and (asked is None or asked.status == "error"):
-            is_ours = type(verdict.error) is WrongAnswer
-            said = str(verdict.error) if is_ours else type(verdict.error).__name__
+            error = verdict.error
+            said = str(error) if says_all(error) else type(error).__name__
             reason = f"{verdict.rule_id}: {said}"
         elif not reason and verdict.decision == MODIFY:
             reason = f"Changed by {verdict.rule_id or verdict.policy_id}."

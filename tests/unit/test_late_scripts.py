@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,38 @@ def test_a_pattern_is_not_late_because_of_a_collection(monkeypatch: pytest.Monke
         linear_regex._Automaton, "_step", lambda *given: (collect("x"), step(*given))[1]
     )
     assert linear_regex.Pattern("ab").is_in("xab") is True
+
+
+LOOP = "len([1 for i in range(100000) for j in range(100000)])"
+
+
+def test_the_deny_of_a_late_condition_names_the_limit_and_the_policy(
+    governed: Any, exporter: Any, tmp_path: Path, act: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(f"policies:\n- deny: act\n  when: {LOOP} == 7\n", encoding="utf-8")
+    governed(policies=path)
+    limit = r"line 3:\d+: stopped after 0\.05 s, the time limit of a script"
+    with pytest.raises(Denied, match=f"policy 'act': .*{limit}"):
+        act("x")
+    said = f"rule `deny:act` of policy `rules` could not be evaluated and denies: {limit}"
+    assert re.search(said, caplog.text)
+    (span,) = exporter.get_finished_spans()
+    assert re.fullmatch(f"deny:act: {limit}", span.attributes["otelhooks.policy.reason"])
+    assert span.attributes["otelhooks.policy.id"] == "rules"
+
+
+def test_the_deny_of_a_late_hook_file_names_the_limit_and_the_file(
+    governed: Any, exporter: Any, tmp_path: Path, act: Any
+) -> None:
+    text = (
+        f"---\nevent: tool.pre\nscript: |\n  def handle(event, payload):\n    return {LOOP}\n---\n"
+    )
+    (tmp_path / "guard.md").write_text(text, "utf-8")
+    governed(hooks=load([tmp_path]).hooks)
+    with pytest.raises(Denied, match="the hook failed"):
+        act("x")
+    (span,) = exporter.get_finished_spans()
+    reason = span.attributes["otelhooks.policy.reason"]
+    assert 'hook "guard": ' in reason
+    assert "stopped after 0.05 s, the time limit of a script" in reason

@@ -20,9 +20,11 @@ from otelhooks.policy.rules import Severity
 from otelhooks.policy.scripting.starlark import (
     TIME_LIMIT_S,
     ScriptError,
+    ScriptTimeout,
     compile_expression,
     compile_script,
 )
+from otelhooks.records.failures import OutOfTime
 
 __all__ = ["Decision", "HookFailed", "HookScript"]
 
@@ -57,6 +59,10 @@ class HookFailed(Exception):
     def __init__(self, name: str, cause: str) -> None:
         super().__init__(f"{_prefix(name)}{cause}")
         self.model_message: str = f"{_prefix(name)}the hook failed"
+
+
+class HookTimeout(HookFailed, OutOfTime):
+    """A hook file made no decision in time."""
 
 
 def _prefix(name: str) -> str:
@@ -143,6 +149,8 @@ class HookScript:
                     if not self._when.of_plain(event, _only(payload, self._when_reads)):
                         return _ALLOWED
                 return self._decision(self._handle.of_plain(event, _only(payload, self._reads)))
+        except ScriptTimeout as error:
+            raise HookTimeout(self.name, str(error)) from error
         except ScriptError as error:
             raise HookFailed(self.name, str(error)) from error
 

@@ -30,6 +30,7 @@ from otelhooks.policy.scripting.starlark_source import (
     refuse_attributes,
 )
 from otelhooks.policy.thread_clock import thread_time
+from otelhooks.records.failures import OutOfTime
 
 __all__ = [
     "TIME_LIMIT_S",
@@ -37,6 +38,7 @@ __all__ = [
     "Place",
     "Script",
     "ScriptError",
+    "ScriptTimeout",
     "compile_expression",
     "compile_script",
     "counting_time",
@@ -73,6 +75,10 @@ class ScriptError(Exception):
         self.problem = problem
         self.line = line
         self.column = column
+
+
+class ScriptTimeout(ScriptError, OutOfTime):
+    """A call of a script took longer than it may."""
 
 
 class _Clock:
@@ -184,7 +190,8 @@ class _Compiled:
     def _failure(self, error: BaseException, clock: _Clock) -> ScriptError:
         text = str(error)
         if clock.stopped:
-            return ScriptError(f"stopped after {self._limit_s:g} s", *self._spot.of(text))
+            problem = f"stopped after {self._limit_s:g} s, the time limit of a script"
+            return ScriptTimeout(problem, *self._spot.of(text))
         if isinstance(error, starlark.StarlarkError):
             return ScriptError(_problem(text), *self._spot.of(text))
         return ScriptError(text if isinstance(error, Exception) else "the interpreter failed")
