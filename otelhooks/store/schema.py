@@ -7,6 +7,8 @@ new nor ours is left untouched.
 
 from __future__ import annotations
 
+import errno
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Literal
@@ -21,6 +23,9 @@ SCHEMA_VERSION = 1
 # A writer waits in slices of this length, so that a fork or a second exporter of the process never
 # waits longer for the connection than one slice.
 BUSY_SLICE_S = 0.25
+
+_SHM_BYTES = 64 * 1024
+"""More than the smallest file with -shm behind its name takes on any disk."""
 
 Cause = Literal[
     "missing", "locked", "full", "read-only", "foreign", "version", "damaged", "unusable"
@@ -58,7 +63,7 @@ _EXPLAINED: dict[Cause, tuple[str, str]] = {
     ),
     "unusable": (
         "cannot be used",
-        f"check the path, its folder and the permissions, or {_ELSEWHERE}",
+        f"check the path, its folder, the permissions and the room on the disk, or {_ELSEWHERE}",
     ),
 }
 
@@ -99,9 +104,21 @@ def store_error(path: Path, error: Exception) -> StoreError:
         for words, cause in _MESSAGES:
             if words in text:
                 return StoreError(path, cause, text)
+        if "I/O error" in text and _is_full(path):
+            return StoreError(path, "full", text)
     elif isinstance(error, PermissionError):
         return StoreError(path, "read-only", error.strerror or text)
+    elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(path, "full", error.strerror or text)
     return StoreError(path, "unusable", text)
+
+
+def _is_full(path: Path) -> bool:
+    """Return whether there is no room for the file that SQLite maps into memory."""
+    try:
+        return shutil.disk_usage(path.parent).free < _SHM_BYTES
+    except OSError:
+        return False
 
 
 def default_store_path() -> Path:

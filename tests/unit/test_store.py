@@ -8,11 +8,13 @@ import json
 import logging
 import math
 import os
+import shutil
 import sqlite3
 import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -386,6 +388,29 @@ class TestTrouble:
         assert exporter.export(make_spans(500)) is SpanExportResult.SUCCESS
         assert losses.read(path) == lost
         assert count(path, "spans") == 500
+
+    @pytest.mark.parametrize(
+        ("error", "free", "cause"),
+        [
+            (sqlite3.OperationalError("disk I/O error"), 4_096, "full"),
+            (sqlite3.OperationalError("disk I/O error"), 10**9, "unusable"),
+            (OSError(errno.ENOSPC, "No space left on device"), 10**9, "full"),
+            (OSError(errno.EDQUOT, "Disk quota exceeded"), 10**9, "full"),
+        ],
+    )
+    def test_a_full_disk_is_known_by_whatever_it_makes_fail(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, free: int, cause: str
+    ) -> None:
+        """SQLite has no room for its `-shm`, or the system none for the file itself."""
+        monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=free))
+        found = schema.store_error(path, error)
+        assert found.cause == cause
+        assert ("free some space" in str(found)) is (cause == "full")
+        assert "room" in str(found) or cause == "full"
+
+    def test_an_error_of_a_disk_whose_room_is_unknown_has_a_hint(self, tmp_path: Path) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        assert schema.store_error(tmp_path / "gone" / "store.db", error).cause == "unusable"
 
     def test_what_is_lost_is_noted_when_the_note_can_be_written_again(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
