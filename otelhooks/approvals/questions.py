@@ -131,7 +131,7 @@ class Questions:
     """Where questions are kept."""
 
     def prepare(self) -> None:
-        """Check, when a program starts, that questions can be kept here.
+        """Check, before the first question at the latest, that questions can be kept here.
 
         Raises:
             ConfigError: They cannot.

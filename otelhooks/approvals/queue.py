@@ -85,7 +85,7 @@ class Queue:
         self.parks: bool = park
         self._needs = _needs(needs)
         self._questions, self._option = questions_at(place), _option(place)
-        self._questions.prepare()
+        _prepare(self._questions)
         given = {0.0: notify} if callable(notify) else notify or {}
         if park and any(given):
             raise ConfigError(
@@ -112,6 +112,7 @@ class Queue:
 
     def _wait(self, question: Question, gone: threading.Event) -> Approval:
         try:
+            self._questions.prepare()
             self._questions.put(question)
         except OtelHooksError as error:
             raise Unavailable(str(error)) from error
@@ -145,6 +146,18 @@ class Queue:
         """
         log = functools.partial(_log, option=self._option)
         return Parked(self._questions, self._needs, [(0, log), *self._notify], key, decision_id)
+
+
+def _prepare(questions: Questions) -> None:
+    """Prepare the place of questions; what may pass by itself denies, and stops no program."""
+    try:
+        questions.prepare()
+    except StoreError as error:
+        if error.cause not in {"full", "locked"}:
+            raise
+        log.error(
+            "questions cannot be written down yet, so what needs an answer is denied: %s", error
+        )
 
 
 class _Needs(NamedTuple):
@@ -204,6 +217,7 @@ class Parked:
         Raises:
             ConfigError: The question could not be written down, or the answer is for another call.
         """
+        self._questions.prepare()
         own = _question(call, reason, self._needs, self._key, self.decision_id)
         while True:
             question = self._questions.parked(self._key)

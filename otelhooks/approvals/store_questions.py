@@ -60,9 +60,11 @@ class StoreQuestions(Questions):
 
     def prepare(self) -> None:
         """Make the table of questions, or bring one of an earlier version up to date."""
+        if self._asks:
+            return
         self._store.write(_make, busy_s=_BUSY_S)
-        self._asks = True
         _refuse_foreign(self._store.path)
+        self._asks = True
 
     def put(self, question: Question) -> bool:
         """Write a question down; forget those that ended long ago, and what expired ones are about.

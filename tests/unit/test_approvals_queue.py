@@ -22,12 +22,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import otelhooks
-from otelhooks import approvals, policy
+from otelhooks import approvals, policy, types
 from otelhooks.approvals import store_questions
 from otelhooks.approvals.questions import Answer, Question, check, doubts
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
+from otelhooks.store import schema
 from otelhooks.telemetry import semconv
 
 
@@ -677,6 +678,49 @@ class TestForgery:
         place.write_text("a note")
         with pytest.raises(ConfigError, match="is not an otelhooks store"):
             approvals.Queue(place)
+
+    @pytest.mark.parametrize("problem", ["database or disk is full", "database is locked"])
+    def test_a_store_without_room_at_the_start_denies_until_it_has_some(
+        self, governed, path, background, monkeypatch, caplog, problem
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise sqlite3.OperationalError(problem)
+
+        @otelhooks.tool
+        def act() -> str:
+            return "done"
+
+        monkeypatch.setattr(store_questions, "_BUSY_S", 0.0)
+        with monkeypatch.context() as patched:
+            patched.setattr(schema, "open_for_writing", refuse)
+            governed(policies=[policy.ask_user("act")], approvals=approvals.Queue(path))
+            assert "questions cannot be written down yet, so what needs an answer" in caplog.text
+            with pytest.raises(Denied, match="No one could be asked"):
+                act()
+        assert caplog.text.count(f"{problem}\nhint: ") == 2
+        called = background.submit(act)
+        waiting(path)
+        assert run(path, "deny", waiting(path).id).exit_code == 0
+        assert isinstance(called.exception(10), Denied)
+
+    @pytest.mark.parametrize("park", [False, True])
+    def test_a_store_that_others_may_write_is_refused_also_once_it_has_room(
+        self, path, monkeypatch, park
+    ) -> None:
+        """Class of the fault: a check that only the start makes, skipped by what failed there."""
+
+        def refuse(*_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(schema, "open_for_writing", refuse)
+            queue = approvals.Queue(path, park=park)
+        StoreQuestions(path).prepare()
+        path.chmod(0o666)
+        call = types.ToolCall(name="act", args={})
+        with pytest.raises((ConfigError, approvals.Unavailable), match="other users may write"):
+            queue.parked("key", "id")(call) if park else asyncio.run(queue(call))
+        assert queue._questions.kept() == []
 
     def test_a_script_cannot_approve(self, mail, path, background, governed) -> None:
         called = background.submit(mail, "a")
