@@ -170,12 +170,14 @@ class Writer:
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
         with self._lock:
-            waiting = sum(1 for queued in self._queue if queued.ticket is not None)
-            is_complete = not self._queue
-            is_kept = self._kept == len(self._queue)
-        if waiting:
-            kept = f"kept in `{self.spool.path}`" if is_kept else "lost"
-            logger.error("audit trail closed with %d records not stored: %s", waiting, kept)
+            waiting = [queued.ticket is not None for queued in self._queue]  # not those of its own
+            is_complete = not waiting
+            kept = sum(waiting[: self._kept])
+        if count := sum(waiting):
+            where = [f"{kept} kept in `{self.spool.path}`"] if kept else []
+            where += [f"{count - kept} lost"] if kept < count else []
+            what = ", ".join(where)
+            logger.error("audit trail closed with %d records not stored: %s", count, what)
         elif not is_complete:
             logger.error("audit trail `%s` closed without its closing record", self._folder)
         return is_complete

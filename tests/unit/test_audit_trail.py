@@ -446,11 +446,41 @@ def test_a_trail_closed_on_a_full_disk_says_how_much_is_where(tmp_path, disk, ca
     for number in range(1, 4):
         assert not audit.append({"number": number})
     assert audit.close() is False
-    assert "closed with 3 records not stored: kept in `" in caplog.records[-1].getMessage()
+    assert "closed with 3 records not stored: 3 kept in `" in caplog.records[-1].getMessage()
     assert [record.get("number") for record in read(tmp_path, ".spool")] == [1, 2, 3, None]
     # The spool goes on where the segment ends, and is checked with it.
     (finding,) = verify(tmp_path)
     assert (finding.kind, finding.severity, finding.line) == ("spooled", "warning", 0)
+
+
+def test_a_trail_whose_spool_filled_the_disk_too_says_how_many_are_in_it(tmp_path, disk, caplog):
+    audit = Audit(tmp_path)
+    disk.full = (".jsonl",)
+    for number in range(3):
+        assert not audit.append({"number": number})
+    wait_until(lambda: len(read(tmp_path, ".spool")) == 4)  # with the record that opens the trail
+    disk.full = (".jsonl", ".spool")
+    for number in range(3, 8):
+        assert not audit.append({"number": number})
+    assert audit.close() is False
+    said = caplog.records[-1].getMessage()
+    assert "closed with 8 records not stored: 3 kept in `" in said
+    assert said.endswith("`, 5 lost")
+    numbers = [record.get("number") for record in read(tmp_path, ".spool")]
+    assert numbers == [None, 0, 1, 2]
+
+
+def test_a_closing_record_that_the_spool_cannot_take_loses_no_other(tmp_path, disk, caplog):
+    audit = Audit(tmp_path)
+    assert audit.append({"number": 0})
+    disk.full = (".jsonl",)
+    assert not audit.append({"number": 1})
+    wait_until(lambda: len(read(tmp_path, ".spool")) == 1)
+    disk.full = (".jsonl", ".spool")
+    assert audit.close() is False
+    said = caplog.records[-1].getMessage()
+    assert "closed with 1 records not stored: 1 kept in `" in said
+    assert "lost" not in said
 
 
 def test_a_record_after_the_end_of_a_trail_that_is_held_is_waited_for_without_end(tmp_path):
