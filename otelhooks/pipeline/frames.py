@@ -157,6 +157,7 @@ class Op:
         permits: What it leaves for deeper seats.
         subagent: Whether its tool is known to start an agent.
         resumed: The verdict before a pause, if exactly this call continues after one.
+        wait: Span of the latest question about it; None if none has one.
         trace_id: The id that its trace will have, if its span will be the first one; otherwise 0.
         failure: The failure that a deeper seat saw; the framework may turn it into a result.
         refused: The message with which a deeper seat refused the call; None if none did.
@@ -189,6 +190,7 @@ class Op:
         "trace_id",
         "turn",
         "verdict",
+        "wait",
     )
 
     def __init__(
@@ -213,6 +215,7 @@ class Op:
         self.permits: Permits = Permits()
         self.subagent: bool = False
         self.resumed: Verdict | None = None
+        self.wait: Span | None = None
         self.trace_id: int = 0
         self.failure: Exception | str | None = None
         self.refused: str | None = None
@@ -226,6 +229,11 @@ class Op:
     def is_left(self) -> bool:
         """Whether the consumer of a run has left that this call is part of."""
         return self.outer is not None and self.outer.is_left
+
+    @property
+    def recorded_in(self) -> Span | None:
+        """The span that records of its verdicts name: before it has one, that of its question."""
+        return self.span if self.span is not None else self.wait
 
     def judged_under(self) -> list[str]:
         """Return the labels in force when it was decided, in order."""

@@ -393,9 +393,9 @@ class Runtime:
             record["arguments_hash"] = arguments_hash(op.call.args)
         if op.call is not None and (server := op.call.server or op.server):
             record["server"] = server
-        if op.span is not None:
-            record["trace_id"] = trace_id_of(op.span)
-            record["span_id"] = span_id_of(op.span)
+        if (span := op.recorded_in) is not None:
+            record["trace_id"] = trace_id_of(span)
+            record["span_id"] = span_id_of(span)
         return record
 
     def write_verdict(
@@ -422,9 +422,10 @@ class Runtime:
             return
         call = op.call
         name = "" if call is None else call.name if call.is_known else semconv.TOOL_NAME_OTHER
-        self.verdicts.count(verdict, name, op.agent, exemplar(op.span))
+        span = op.recorded_in
+        self.verdicts.count(verdict, name, op.agent, exemplar(span))
         if not verdict.is_plain() or self.verdicts.record_allows:
-            context = trace.set_span_in_context(op.span) if op.span is not None else None
+            context = trace.set_span_in_context(span) if span is not None else None
             self.verdicts.event(verdict, self.about(op), context)
 
     def record_unawaited(self, op: Op, verdict: Verdict) -> None:

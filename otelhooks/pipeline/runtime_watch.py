@@ -128,7 +128,9 @@ class RuntimeWatch(Watch):
                 self._pause(op, call, verdict, is_new=True)
                 raise pause
         wait = _ask_spans(runtime, op, call, verdict)
-        withdraw = functools.partial(_withdraw, runtime, op, verdict, wait)
+        if isinstance(op, Op):
+            op.wait = wait
+        withdraw = functools.partial(_withdraw, runtime, op, verdict, wait, time.perf_counter())
         runtime.withdraws.add(withdraw)
         runtime.has_run = True  # even if Ctrl-C ends the waiting
         runtime.wait_for(1)
@@ -143,7 +145,8 @@ class RuntimeWatch(Watch):
         finally:
             runtime.wait_for(-1)
         if not runtime.ends_question(withdraw):
-            approval = Approval("withdrawn")  # the process ends: the answer is too late
+            # The process ends: the answer is too late.
+            approval = Approval("withdrawn", wait_s=approval.wait_s)
         approval.decision_id = decision_id
         _end_wait(wait, approval)
         self._told(approval, deciding, exemplar(wait))
@@ -258,6 +261,7 @@ def _withdraw(
     op: Any,
     verdict: Verdict,
     wait: trace.Span | None,
+    asked_at: float,
     *,
     is_over: bool = True,
 ) -> None:
@@ -268,9 +272,10 @@ def _withdraw(
         op: Operation of the call, or what a runner passes.
         verdict: The ask.
         wait: Span of the wait.
+        asked_at: When it began, by `time.perf_counter`.
         is_over: False ends only the span, because its provider shuts down.
     """
-    approval = Approval("withdrawn")
+    approval = Approval("withdrawn", wait_s=time.perf_counter() - asked_at)
     _end_wait(wait, approval)
     if not is_over:
         return

@@ -76,7 +76,7 @@ def render(
         Text with a newline after each line; `.plain` is the same without styles.
     """
     rows = in_one_row(spans)
-    nodes = _nest(rows, _unsaid(spans, events))
+    nodes = _nest(rows, _unsaid((*spans, *rows), events))
     lines = _lines(nodes)
     said = what_was_said(rows, events) if content != "none" else {}
     result = _header(spans, events, width, tz)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ import otelhooks
 from otelhooks.audit import check
 from otelhooks.errors import ConfigError
 from otelhooks.process import signals
+from otelhooks.store.reader import Store
+from otelhooks.store.tree import render
 from tests.children import assert_all_told, work_of
 
 HERE = Path(__file__).parent
@@ -155,6 +158,7 @@ drop_table()
 def test_a_question_that_is_open_when_a_signal_ends_the_process_is_recorded_as_withdrawn(tmp_path):
     with _start(ASKING, tmp_path, OTELHOOKS_STORE=str(tmp_path / "store.db")) as program:
         assert os.read(program.stdout.fileno(), 64) == b"asked"
+        time.sleep(0.2)
         program.send_signal(signal.SIGTERM)
         output, _ = program.communicate(timeout=30)
     assert (program.returncode, output) == (-signal.SIGTERM, "")
@@ -163,6 +167,13 @@ def test_a_question_that_is_open_when_a_signal_ends_the_process_is_recorded_as_w
     assert record["decision"] == "ask"
     assert record["approval_status"] == "withdrawn"
     assert record["enforcement"] == "rejected", "the call did not run"
+    assert record["approval_wait_s"] >= 0.2
+    [summary] = Store(tmp_path / "store.db").traces()
+    found = Store(tmp_path / "store.db").trace(summary.trace_id)
+    spans = {span.span_id: span.name for span in found.spans}
+    assert record["trace_id"] == summary.trace_id
+    assert spans[record["span_id"]] == "otelhooks.approval.wait drop_table"
+    assert render(found.spans, found.events).plain.count("withdrawn") == 2, "in the header and once"
     assert closing["audit"] == "closed"
 
 

@@ -932,6 +932,9 @@ class TestApprovals:
             "pending",
             "withdrawn",
         ]
+        _, event = governed.records
+        wait_span = governed.span("otelhooks.approval.wait t")
+        assert event.span_id == wait_span.context.span_id
 
     def test_an_answer_that_comes_while_the_process_ends_denies(
         self, governed: Any, body: Tool
