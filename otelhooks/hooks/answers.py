@@ -17,6 +17,7 @@ from typing import Any, cast
 from otelhooks.hooks.calls import copy_json, same_json
 from otelhooks.hooks.drive import Raised
 from otelhooks.hooks.verdict import Approval, RuleLike
+from otelhooks.records.failures import misnamed
 
 __all__ = ["read_answer", "signed"]
 
@@ -47,7 +48,11 @@ def signed(answer: Any, handler: Callable[..., Any]) -> Any:
 
 
 def read_answer(
-    answer: Any, rule: RuleLike, args: dict[str, Any], handler: Callable[..., Any]
+    answer: Any,
+    rule: RuleLike,
+    args: dict[str, Any],
+    handler: Callable[..., Any],
+    takes: frozenset[str] | None = None,
 ) -> Approval:
     """Return what an answer means, as an object that the handler does not hold.
 
@@ -56,6 +61,7 @@ def read_answer(
         rule: The rule that the handler belongs to.
         args: Arguments of the call, into which an edit will be merged.
         handler: Who was asked.
+        takes: Names of the arguments that an edit may add; None for any.
     """
     if type(answer) is Raised:
         status = "expired" if isinstance(answer.error, TimeoutError) else "error"
@@ -66,7 +72,7 @@ def read_answer(
         answer = signed(answer, handler)
         return Approval(
             _one_of("status", answer.status),
-            edit=_edit(answer.edit, args),
+            edit=_edit(answer.edit, args, takes),
             approver_type=_one_of("approver_type", answer.approver_type),
             approver_id=_typed("approver_id", answer.approver_id, str),
             error=_typed("error", answer.error, BaseException, type(None)),
@@ -89,13 +95,17 @@ def _typed(field: str, value: Any, *kinds: type) -> Any:
     return value
 
 
-def _edit(edit: Any, args: dict[str, Any]) -> dict[str, Any] | None:
+def _edit(edit: Any, args: dict[str, Any], takes: frozenset[str] | None) -> dict[str, Any] | None:
     """Return a copy of an edit that can be merged into arguments."""
     if edit is None:
         return None
     given = cast("dict[Any, Any]", edit)
     if type(given) is not dict or not all(type(name) is str for name in given):
         raise TypeError("`edit` of an approval is a dict of arguments by name")
+    if takes is not None:
+        for name in sorted(given.keys() - args.keys() - takes):
+            problem = f"the tool takes no `{name}`, which `edit` of the approval names"
+            raise misnamed(problem, name, takes)
     copied: dict[str, Any] = copy_json(given)
     same_json({**args, **copied}, args)  # raises here, where it denies, not where it is merged
     return copied

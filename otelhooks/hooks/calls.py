@@ -99,6 +99,7 @@ class Call:
             or only more is known of it now.
         op: The operation that carries it, if any.
         said: What the user said in the request whose answer asked for it.
+        takes: Names of all arguments that the tool takes; None if unknown, or any.
         ahead: Context in which it was judged ahead of its tool; None if it was not.
         owner: The object whose method is the seat, if that is needed to tell seats of one name
             apart.
@@ -133,6 +134,7 @@ class Call:
         "said",
         "server",
         "server_says",
+        "takes",
         "tool_type",
         "version",
         "work_dir",
@@ -179,6 +181,7 @@ class Call:
         self.is_counted: bool = False
         self.op: Any = None
         self.said: tuple[Message, ...] = ()
+        self.takes: frozenset[str] | None = None
         self.ahead: Any = None  # an `OperationContext` or None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None

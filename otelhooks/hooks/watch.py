@@ -128,7 +128,7 @@ def ask_handlers(
             answer = yield Run(ask, call.record(), rule.reason, is_question=True, timeout=timeout)
         finally:
             asking.set(previous)
-        approval = read_answer(answer, rule, args, handler)
+        approval = read_answer(answer, rule, args, handler, call.takes)
         approval.wait_s = time.perf_counter() - started
         approval.args = {**args, **(approval.edit or {})}
         if not approval.approved:

@@ -61,6 +61,7 @@ class _Parameters:
             p.kind in _BY_NAME for p in parameters.values()
         )
         self._names = frozenset(parameters) - {self.context}
+        self.takes: frozenset[str] | None = self._names if self._open is None else None
         self._positional = tuple(n for n, p in parameters.items() if p.kind is _BY_NAME[0])
         self._defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
         self._defaults.pop(self.context or "", None)
@@ -263,6 +264,7 @@ def _opens(
         except TypeError as error:  # judged as it was asked for; the tool then fails
             misfit, arguments = error, parameters.misread(args, kwargs)
         call = Call(called, arguments, id, server, description=description)
+        call.takes = parameters.takes
 
         def body(approved: dict[str, Any]) -> Any:
             if misfit is not None and (args or not call.version):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Iterable
 
 from otelhooks.errors import OtelHooksError
 
@@ -19,6 +20,7 @@ __all__ = [
     "brief",
     "error_type",
     "is_own",
+    "misnamed",
     "outline",
     "says_all",
 ]
@@ -36,6 +38,23 @@ class WrongAnswer(TypeError):
 
 class OutOfTime(Exception):
     """Code of a policy took longer than it may. The text is our own, not content."""
+
+
+def misnamed(problem: str, name: str, known: Iterable[str], meant: str | None = None) -> TypeError:
+    """Return the error for an unknown name.
+
+    Only a name close to a known one is certainly not content, and may be logged: `WrongAnswer`.
+
+    Args:
+        problem: What is wrong.
+        name: The unknown name.
+        known: The names that exist.
+        meant: The one that is meant; None for the closest.
+    """
+    from difflib import get_close_matches
+
+    meant = meant or next(iter(get_close_matches(name, list(known), n=1)), None)
+    return WrongAnswer(f"{problem}; did you mean `{meant}`?") if meant else TypeError(problem)
 
 
 def error_type(error: BaseException) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import pydantic
 from typing_extensions import Self
 
-from otelhooks.records.failures import WrongAnswer
+from otelhooks.records.failures import misnamed
 
 __all__ = ["HookAction", "HookResult"]
 
@@ -98,7 +97,9 @@ class HookResult(pydantic.BaseModel):
         except pydantic.ValidationError as error:
             unknown = [one["loc"][0] for one in error.errors() if one["type"] == "extra_forbidden"]
             if unknown:
-                raise _no_field(str(unknown[0]), cls.model_fields) from None
+                name = str(unknown[0])
+                problem = f"`HookResult` has no field `{name}`"
+                raise misnamed(problem, name, cls.model_fields, _MEANT.get(name)) from None
             raise
         made._derive_action()
         return made
@@ -123,19 +124,6 @@ _MEANT = {
     "decision": "action",
 }
 """Fields that people expect, and those that exist instead."""
-
-
-def _no_field(name: str, fields: Iterable[str]) -> TypeError:
-    """Return the error for an unknown field.
-
-    Only a name close to a known one is certainly not content, and may be logged: `WrongAnswer`.
-    """
-    from difflib import get_close_matches
-
-    problem = f"`HookResult` has no field `{name}`"
-    near = get_close_matches(name, list(fields), n=1)
-    meant = _MEANT.get(name) or (near[0] if near else None)
-    return WrongAnswer(f"{problem}; did you mean `{meant}`?") if meant else TypeError(problem)
 
 
 _ALLOWED = HookResult()

@@ -854,6 +854,44 @@ class TestApprovals:
         assert body.t(3) == 3
         assert seen == [("t", {"x": 3}, "why")]
 
+    @pytest.mark.parametrize("by_name", [False, True])
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("bogus", "the tool takes no `bogus`, which `edit` of the approval names"),
+            ("amont", "the tool takes no `amont`, .*; did you mean `amount`"),
+            ("context", "the tool takes no `context`"),
+        ],
+    )
+    def test_an_approvers_edit_of_an_argument_that_the_tool_does_not_take_denies(
+        self, governed: Any, name: str, said: str, by_name: bool
+    ) -> None:
+        ran: list[float] = []
+
+        def send(context: types.ToolContext, amount: float = 1) -> None:
+            ran.append(amount)
+
+        def edits(call: types.ToolCall) -> Approval:
+            return Approval("approved", edit={name: 7})
+
+        governed(policies=[policy.ask_user("send", handler=edits)])
+        with pytest.raises(Denied, match=said):
+            otelhooks.call_tool("send", {}, send) if by_name else otelhooks.tool(send)()
+        assert ran == []
+        reason = governed.attributes("execute_tool send")["otelhooks.policy.reason"]
+        assert ("did you mean `amount`" in reason) is (name == "amont")
+
+    def test_an_approver_may_add_what_a_tool_takes_under_any_name(self, governed: Any) -> None:
+        @otelhooks.tool
+        def send(**given: float) -> dict[str, float]:
+            return given
+
+        def edits(call: types.ToolCall) -> Approval:
+            return Approval("approved", edit={"bogus": 7})
+
+        governed(policies=[policy.ask_user("send", handler=edits)])
+        assert send(amount=1) == {"amount": 1, "bogus": 7}
+
     def test_an_approvers_edit_is_what_runs(self, governed: Any, body: Tool) -> None:
         def channel(call: types.ToolCall) -> Any:
             return Approval("approved", edit={"x": 7}, approver_id="ann")
