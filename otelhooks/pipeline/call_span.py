@@ -38,8 +38,8 @@ def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | N
     Decision: fails closed where the audit file or a recorder is required.
 
     Returns:
-        The message of a refusal: the verdict's, or that it could not be recorded. None if the
-        operation may continue.
+        The message of a refusal: the verdict's, or that an allowed operation could not be recorded.
+        None if it may continue.
     """
     before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
     if before is not None and verdict.goes_on(before):
@@ -54,10 +54,11 @@ def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | N
         recorded = written is True or not rt.audit.required
     if op.recorders:
         recorded = (yield from record_verdict(rt, op, verdict)) and recorded
+    if not verdict.allowed:
+        return verdict.message
     if recorded:
-        return None if verdict.allowed else verdict.message
-    if verdict.allowed:
-        _tell_refusal(rt, op, verdict, with_arguments=is_made)
+        return None
+    _tell_refusal(rt, op, verdict, with_arguments=is_made)
     return UNRECORDED
 
 

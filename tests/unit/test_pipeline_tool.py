@@ -798,6 +798,28 @@ class TestAudit:
         assert told[-1]["rule_id"] == "record_required"
         assert told[-1]["decision_id"] == told[-2]["decision_id"] == denied.value.decision_id
 
+    def test_a_deny_that_a_full_trail_records_late_is_the_rules_own(
+        self, governed: Any, body: Tool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def write(descriptor: int, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        trail = audit.Audit(tmp_path, required=True)
+        governed(policies=[policy.deny("t", reason="Ask Ada.")], audit=trail)
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", write)
+            with pytest.raises(Denied, match=r"^Ask Ada\.$") as denied:
+                body.t()
+        trail.close()
+        [file] = tmp_path.glob("*.jsonl")
+        records = map(json.loads, file.read_text().splitlines())
+        [record] = [record for record in records if "point" in record]
+        span = governed.span("execute_tool t")
+        assert record["reason"] == span.attributes[semconv.POLICY_REASON] == "Ask Ada."
+        assert record["rule_id"] == denied.value.rule_id == "deny:t"
+        assert record["policy_id"] == denied.value.policy_id == "code"
+        assert record["decision_id"] == denied.value.decision_id
+
 
 class TestApprovals:
     def test_an_approved_call_runs_and_the_wait_has_spans_of_its_own(
