@@ -204,7 +204,7 @@ def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str
         yield ""
         yield (
             f"{result.left_out.total()} of {result.calls} calls are left out: limits, stops, pins"
-            " or the guard of policy files decided about them"
+            ", the guard of policy files or the audit trail decided about them"
         )
         yield from columns([(str(count), name) for name, count in result.left_out.most_common()])
     if result.unnamed:

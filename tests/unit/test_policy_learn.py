@@ -65,6 +65,28 @@ def test_what_was_denied_once_is_left_out_even_if_it_ran_as_well() -> None:
     assert '#   "run_command" was denied (1 denied, 1 worked)' in draft.policy()
 
 
+@pytest.mark.parametrize(
+    ("policy_id", "rule_id", "word"),
+    [("stop", "stop-1a2b", "stopped"), ("audit", "record_required", "not recorded")],
+)
+def test_what_no_policy_denied_says_nothing_about_the_tool(
+    policy_id: str, rule_id: str, word: str
+) -> None:
+    refused = call("send", failed=True, **DENIED, policy_id=policy_id, policy_rule_id=rule_id)
+    draft = learn([call("send"), refused])
+
+    assert rules_of(draft) == [("APPROVE", "send")]
+    assert f'{{allow: "send"}}  # 1 {word}, 1 worked' in draft.policy()
+    assert rules_of(learn([refused])) == []
+
+
+@pytest.mark.parametrize("policy_id", ["stop", "audit"])
+def test_a_policy_file_with_the_name_of_a_stop_or_the_trail_denies(policy_id: str) -> None:
+    denied = call("send", **DENIED, policy_id=policy_id, policy_rule_id="deny:send")
+
+    assert rules_of(learn([call("send"), denied])) == []
+
+
 def test_what_monitor_mode_would_have_denied_is_left_out() -> None:
     observed = {"policy_decision": "deny", "policy_enforcement": "observed"}
 

@@ -202,7 +202,13 @@ def test_limits_neither_count_nor_refuse() -> None:
 
 @pytest.mark.parametrize(
     ("policy_id", "rule_id"),
-    [("old", "cap"), ("stop", "stop-1a2b"), ("mcp_pins", "changed"), ("policy_files", "guard:rm")],
+    [
+        ("old", "cap"),
+        ("stop", "stop-1a2b"),
+        ("mcp_pins", "changed"),
+        ("policy_files", "guard:rm"),
+        ("audit", "record_required"),
+    ],
 )
 def test_what_decided_beside_the_rules_is_left_out(policy_id: str, rule_id: str) -> None:
     """Else the policy that recorded a call would seem to let it through now."""

@@ -33,7 +33,8 @@ class _Tool:
 
     Attributes:
         rule_name: The tool as a rule names it.
-        seen: How often: ``worked``, ``failed``, ``denied``, ``approved``, ``refused``.
+        seen: How often: ``worked``, ``failed``, ``denied``, ``approved``, ``refused``, ``stopped``,
+            ``not recorded``.
         agents: Agents that called it.
         asked: Whether a person was asked.
     """
@@ -45,6 +46,9 @@ class _Tool:
 
     def add(self, call: RecordedCall) -> None:
         """Count a call."""
+        if call.refused:
+            self.seen[call.refused] += 1
+            return
         if call.decision == DENY:
             self.seen["denied, observed" if call.is_observed else "denied"] += 1
             return

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.verdict import RECORD_REQUIRED, UNRECORDED_POLICY
+from otelhooks.policy import stops
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.masking import MASK
 
@@ -85,6 +87,14 @@ class RecordedCall:
         if self.is_observed or self.decision in (semconv.DECISION_ALLOW, semconv.DECISION_MODIFY):
             return True
         return self.enforcement == semconv.ENFORCEMENT_APPROVED
+
+    @property
+    def refused(self) -> str:
+        """Why it was refused that no rule or hook denied: ``stopped`` or ``not recorded``."""
+        if self.policy_id == stops.POLICY_ID and self.rule_id.startswith("stop-"):
+            return "stopped"
+        is_unrecorded = (self.policy_id, self.rule_id) == (UNRECORDED_POLICY, RECORD_REQUIRED)
+        return "not recorded" if is_unrecorded else ""
 
     def call(self) -> Call:
         """Return the call as the pipeline takes it; without arguments if they are unknown."""

@@ -14,7 +14,6 @@ from typing import Literal
 from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.hooks.verdict import ALLOW, MODIFY
-from otelhooks.policy import stops
 from otelhooks.policy.mcp import pins
 from otelhooks.policy.rules import BUILT_IN
 
@@ -27,7 +26,7 @@ Gap = Literal[
     "results not recorded",
 ]
 
-_ELSEWHERE = frozenset({stops.POLICY_ID, pins.POLICY_ID, BUILT_IN})
+_ELSEWHERE = frozenset({pins.POLICY_ID, BUILT_IN})
 """Sources of verdicts that depend on the place and time of a call."""
 
 
@@ -75,7 +74,7 @@ class Replay:
         gaps: How many could not be judged, by cause.
         gap_tools: The same by tool.
         left_out: How many are left out, by what decided about them: a limit of the policy, a stop,
-            pins, the guard of policy files.
+            pins, the guard of policy files, a required audit record that failed.
         unnamed: How many are of an MCP server whose name their span does not have; they are judged
             like such calls in the pipeline.
     """
@@ -111,7 +110,8 @@ def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
     result = Replay()
     for recorded in _once(calls):
         result.calls += 1
-        if recorded.policy_id in _ELSEWHERE or recorded.rule_id in policy.limits:
+        is_elsewhere = recorded.policy_id in _ELSEWHERE or recorded.refused
+        if is_elsewhere or recorded.rule_id in policy.limits:
             result.left_out[f"{recorded.policy_id}/{recorded.rule_id}"] += 1
             continue
         result.unnamed += recorded.is_remote and not recorded.server
