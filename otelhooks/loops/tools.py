@@ -11,6 +11,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.loops.decorated import F, Open, Opened, name_of, wrap
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.frames import current_frame
+from otelhooks.pipeline.offered_tools import DECORATED
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.script_services import TOOLS
 from otelhooks.pipeline.sessions import Session
@@ -182,11 +183,13 @@ def tool(
         >>> add(1, b=2)
         3
     """
+    shown = _shown(server)
 
     def decorate(function: F) -> F:
         called = name or name_of(function, "tool")
         has_owner = _is_method(function)
-        opens = _opens(function, called, None, server, has_owner=has_owner)
+        opens = _opens(function, called, None, shown, has_owner=has_owner)
+        DECORATED[called, shown] = Call(called, server=shown)
         wrapped = TOOLS[called] = wrap(function, opens)
         return wrapped
 
@@ -239,7 +242,12 @@ def call_tool(
     called: Any = fn
     if inspect.iscoroutinefunction(type(called).__call__):
         called = called.__call__  # an object with an asynchronous method
-    return wrap(called, _opens(called, name, id, server))(**args)
+    return wrap(called, _opens(called, name, id, _shown(server)))(**args)
+
+
+def _shown(server: str | None) -> str | None:
+    """Return a server's name as it may be on spans and in records."""
+    return without_credentials(server) if server is not None and "://" in server else server
 
 
 def _opens(
@@ -251,8 +259,6 @@ def _opens(
     has_owner: bool = False,
 ) -> Open:
     """Return a function that opens the operation of a function's call."""
-    if server is not None and "://" in server:  # it would be on spans and in records
-        server = without_credentials(server)
     parameters = _Parameters(function, has_owner)
     description = inspect.getdoc(function)
 

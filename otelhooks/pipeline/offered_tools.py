@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from otelhooks.policy.rules import Rule
     from otelhooks.policy.spelling import Spelling
 
-__all__ = ["Offers"]
+__all__ = ["DECORATED", "Offers"]
 
 _log = logging.getLogger("otelhooks")
 
 _MOST_LISTS = 64
+
+DECORATED: dict[tuple[str, str | None], Call] = {}
+"""A call of each function under `otelhooks.tool`, by name and server: it exists, called or not."""
 
 
 class Offers:
@@ -80,10 +83,16 @@ class Offers:
 
     def _meet(self, calls: Iterable[Call]) -> None:
         for rule, tool in self._spelling.meet(calls):
-            self._tell(rule, tool)
+            if not self._is_of_decorated(rule):
+                self._tell(rule, tool)
         is_done = self._spelling.is_done or len(self._seen) >= _MOST_LISTS
         if is_done and self._rt.see_tools == self.see:
             self._rt.see_tools = None
+
+    def _is_of_decorated(self, rule: Rule) -> bool:
+        """Return whether a rule is right, as a function that was not called yet has its name."""
+        calls = tuple(DECORATED.values())
+        return any(rule is match.rule for call in calls for match in self._rules.candidates(call))
 
     def _tell(self, rule: Rule, tool: str) -> None:
         if (rule.policy_id, rule.id) in self._said:

@@ -7,10 +7,17 @@ import pytest
 import otelhooks
 from otelhooks import policy, types
 from otelhooks.hooks.calls import Call
+from otelhooks.pipeline.offered_tools import DECORATED
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.spelling import Spelling
 
 EVENT = "otelhooks.policy.rule.unmatched"
+
+
+@pytest.fixture(autouse=True)
+def no_tools_of_other_tests(monkeypatch):
+    for each in list(DECORATED):
+        monkeypatch.delitem(DECORATED, each)
 
 
 def meet(rules, *tools):
@@ -129,6 +136,27 @@ class TestPrograms:
         run = otelhooks.tool(lambda: "ran", name="run_command")
         assert [run(), run()] == ["ran", "ran"]
         assert len(said()) == len(governed.event(EVENT)) == 1
+
+    @pytest.mark.parametrize("server", [None, "shop", "https://ada:pw@shop.test/mcp?key=1"])
+    def test_a_rule_for_a_decorated_tool_that_was_not_called_yet_is_right(
+        self, governed, said, ask, server
+    ):
+        prefix = {None: "", "shop": "shop/"}.get(server, "https://shop.test/mcp/")
+
+        @otelhooks.tool(server=server)
+        def delete_order(n):
+            return n
+
+        @otelhooks.tool(server=server)
+        def delete_orders(n):
+            raise AssertionError
+
+        near = policy.deny(f"{prefix}delete_orders"), policy.ask_user("delete_ordrs")
+        governed(policies=near, approvals=lambda call: True)
+        assert delete_order(1) == 1
+        assert [line.partition(" of ")[0] for line in said()] == (
+            ["rule `delete_ordrs`"] if server is None else []
+        )
 
     def test_rules_that_are_loaded_again_are_not_told_again(self, governed, said, ask):
         handle = governed(policies=[policy.deny("run_comand")])
