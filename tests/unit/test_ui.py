@@ -731,10 +731,11 @@ class TestPolicy:
             assert "The candidate" in self.call(client, trace, "rm")
 
     def test_calls_that_a_stop_denied_are_left_out_of_a_replay(self, client, path) -> None:
-        stored(path, called("rm", "deny", **{**DENIED, semconv.POLICY_ID: "stop"}))
+        stop = {semconv.POLICY_ID: "stop", semconv.POLICY_RULE_ID: "stop-1a2b"}
+        stored(path, called("rm", "deny", **{**DENIED, **stop}))
         shown = client.get("/policy/replay").text
         assert "1 call left out" in shown
-        assert "stop/no-rm (1)." in shown
+        assert "stop/stop-1a2b (1)." in shown
 
     def test_without_a_policy_it_says_how_to_give_one(self, path) -> None:
         trace = stored(path, called("rm"))
