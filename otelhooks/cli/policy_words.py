@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.cli.policies.explain import Explanation, masked
+from otelhooks.cli.policies.explain import Explanation, Tried, masked
 from otelhooks.cli.policies.trials import Result, shown
 from otelhooks.hooks.verdict import ASK
 from otelhooks.telemetry.masking import Redactor
@@ -121,11 +121,18 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
                     tried.level,
                     f"{tried.rule.policy_id}/{tried.rule.id}",
                     tried.outcome,
-                    f"when {tried.when} -> {tried.value or 'not tested'}" if tried.when else "",
+                    "; ".join(_conditions(tried)),
                 )
                 for tried in explanation.tried
             ]
         )
+
+
+def _conditions(tried: Tried) -> Iterator[str]:
+    if tried.selectors:
+        yield tried.selectors
+    if tried.when:
+        yield f"when {tried.when} -> {tried.value or 'not tested'}"
 
 
 def _when(hook: Registration) -> str:
@@ -168,6 +175,7 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
                 "rule": tried.rule.id,
                 "level": tried.level,
                 "outcome": tried.outcome,
+                "selectors": tried.selectors or None,
                 "when": tried.when or None,
                 "value": tried.value or None,
             }

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from otelhooks.cli import policy_words
 from otelhooks.cli.policies import check, hook_lint
-from otelhooks.cli.policies.as_written import as_written
+from otelhooks.cli.policies.as_written import as_written, selectors
 from otelhooks.cli.policies.cases import Known
 from otelhooks.cli.policies.explain import explain
 from otelhooks.cli.policies.learn import quoted
@@ -62,7 +62,7 @@ def policy(site: Site, request: Request) -> Response:
             id=rule.id,
             decision="veto" if rule.policy.veto else rule.decision,
             tool=rule.policy.tool,
-            when=as_written(rule),
+            when="; ".join(filter(None, (selectors(rule), as_written(rule)))),
             place=_short(rule.policy.place or rule.policy_id),
             decided=decided[rule.policy_id, rule.id] + decided["", rule.id],
         )

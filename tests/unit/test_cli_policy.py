@@ -437,6 +437,25 @@ def test_no_cases_is_not_success(work: Path) -> None:
 # -- explain --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("label", "outcome"),
+    [("untrusted", "decides"), ("secret", "does not apply: it is for calls under")],
+)
+def test_explain_shows_what_must_hold_besides_the_condition(
+    work: Path, label: str, outcome: str
+) -> None:
+    rule = "{deny: pay, id: leak, when_labels: untrusted, unless_user_said: [to], when: 'True'}"
+    (work / "more.yaml").write_text(f"policies: [{rule}]")
+    words = ("explain", "pay", "to=x", "--labels", label, "--policy", "more.yaml")
+
+    [row] = [line for line in run(*words).stdout.splitlines() if "more/leak  " in line]
+
+    assert outcome in row
+    assert "  unless_user_said: to, when_labels: untrusted; when True -> " in row
+    [tried] = json.loads(run(*words, "--json").stdout)["tried"]
+    assert tried["selectors"] == "unless_user_said: to, when_labels: untrusted"
+
+
 def test_explain_tells_of_a_rule_for_a_tool_of_almost_the_same_name(work: Path) -> None:
     result = run("explain", "run_comand", "--policy", "rules.yaml")
     assert result.exit_code == 0

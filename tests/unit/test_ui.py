@@ -661,6 +661,23 @@ class TestPolicy:
         assert '<td class="number">1</td>' in rows["no-rm"]
         assert '<td class="number">never</td>' in rows["idle"]
 
+    @pytest.mark.parametrize(
+        ("selector", "shown"),
+        [
+            ("when_labels: [untrusted]", "when_labels: untrusted"),
+            ("unless_user_said: [to, cc]", "unless_user_said: [cc, to]"),
+            ("when_argument_from: {to: [web, mail]}", "when_argument_from: {to: [mail, web]}"),
+            ("when_user: {role: guest}", "when_user: {role: guest}"),
+            ("when_annotations: {readOnlyHint: false}", "when_annotations: {readOnlyHint: false}"),
+            ("agent: 'lead/*'", "agent: lead/*"),
+        ],
+    )
+    def test_what_else_must_hold_is_shown_beside_the_condition(
+        self, client, trace, shell, selector, shown
+    ) -> None:
+        shell.write_text(POLICY.replace("when: ", f"{selector}, when: "))
+        assert f"{shown}; args[" in html.unescape(client.get("/policy").text)
+
     def test_what_is_wrong_is_shown(self, client, trace, shell) -> None:
         shell.write_text(POLICY + "  - {deny: mail, id: again}\n")
         assert "says what" in client.get("/policy").text

@@ -1,4 +1,4 @@
-"""The condition of a rule as its author wrote it."""
+"""The conditions of a rule as their author wrote them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import types
 from pathlib import Path
 from typing import Any
 
-from otelhooks.cli.policies.diff import describe_when
-from otelhooks.policy.rules import Rule
+import yaml
 
-__all__ = ["as_written"]
+from otelhooks.cli.policies.diff import describe_when
+from otelhooks.policy.files.statements import STATEMENTS
+from otelhooks.policy.rules import SELECTORS, Rule
+
+__all__ = ["as_written", "selectors"]
 
 _MOST = 160
 
@@ -31,6 +34,18 @@ def as_written(rule: Rule) -> str:
     if type(when).__str__ is not object.__str__:
         return _line(str(when))
     return describe_when(rule)
+
+
+def selectors(rule: Rule) -> str:
+    """Return what a rule selects calls by besides tool and `when`, as YAML; empty for nothing."""
+    found = {
+        key.name: key.kind.write(value)
+        for key in STATEMENTS["deny"].options
+        if key.name in ("agent", *SELECTORS)
+        and (value := getattr(rule.policy, key.name)) is not None
+    }
+    text: str = yaml.safe_dump(found, default_flow_style=True, allow_unicode=True)
+    return _line(text.strip()[1:-1])
 
 
 def _function(when: types.FunctionType) -> str:

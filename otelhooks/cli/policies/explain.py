@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from otelhooks.cli.policies.as_written import as_written
+from otelhooks.cli.policies.as_written import as_written, selectors
 from otelhooks.cli.policies.cases import Known, read_call
 from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.errors import ConfigError
@@ -45,6 +45,7 @@ class Tried:
         outcome: ``decides``, ``observed only``, ``does not apply: ...`` or ``not reached``.
         when: Its condition as text; empty for none.
         value: The condition's value as text; empty if it was not tested.
+        selectors: What else must hold, such as ``when_labels: untrusted``; empty for nothing.
     """
 
     rule: Rule
@@ -52,6 +53,7 @@ class Tried:
     outcome: str
     when: str
     value: str
+    selectors: str
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _tried(match: Match, judged: Judgement, known: Known) -> Tried:
         outcome = f"does not apply: the user said every value of {', '.join(rule.said)}"
     elif rule.origins is not None and not came_from(judged.call.args, rule.origins, judged.context):
         outcome = f"does not apply: {_no_origin(rule, judged.call)}"
-    return Tried(rule, _level_name(match), outcome, when, value)
+    return Tried(rule, _level_name(match), outcome, when, value, selectors(rule))
 
 
 def _labels(judged: Judgement) -> frozenset[str]:
