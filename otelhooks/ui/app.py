@@ -37,6 +37,7 @@ def create_app(settings: Settings) -> Starlette:
         site.route("/policy/replay", policies.replayed),
         site.route("/policy/{trace}/{span}", policies.explained),
         site.route("/coverage", coverage.coverage),
+        site.route("/coverage/report", coverage.report),
         site.route("/audit", audit.audit),
         site.route("/stops", stops.change, methods=["POST"]),
         Mount("/static", StaticFiles(directory=os.path.join(FOLDER, "static"))),

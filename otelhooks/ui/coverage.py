@@ -14,18 +14,31 @@ from otelhooks.cli.doctor_rows import ABSENT
 from otelhooks.errors import ConfigError
 from otelhooks.ui.site import Site
 
-__all__ = ["coverage"]
+__all__ = ["coverage", "report"]
 
 _TIMEOUT_S = 60
 
 
 def coverage(site: Site, request: Request) -> Response:
+    """Show the page at once; it asks for the report, which takes seconds, by itself."""
+    return site.page("coverage.html", "coverage")
+
+
+def report(site: Site, request: Request) -> Response:
     """Show the frameworks that are here, and what no seat covers."""
-    report = _report(site)
-    rows = [row for row in report["frameworks"] if row["state"] not in ABSENT]
-    gaps = [(row["framework"], gap) for row in rows for gap in row["not_covered"]]
+    try:
+        found = _report(site)
+    except ConfigError as error:
+        return site.page("coverage_report.html", "coverage", problem=str(error))
+    here = [row for row in found["frameworks"] if row["state"] not in ABSENT]
+    gaps = [(row["framework"], *gap.values()) for row in here for gap in row["not_covered"]]
     return site.page(
-        "coverage.html", "coverage", rows=rows, gaps=gaps, others=report["not_guarded"]
+        "coverage_report.html",
+        "coverage",
+        problem="",
+        rows=[row for row in here if row["supported"] != "none"],  # a part that is not covered
+        gaps=dict.fromkeys(gaps),
+        others=found["not_guarded"],
     )
 
 

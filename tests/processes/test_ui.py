@@ -136,6 +136,7 @@ def test_coverage_is_what_doctor_reports(console: httpx2.Client) -> None:
     page = console.get("/coverage")
     assert page.status_code == 200
     assert "otelhooks doctor --prove" in page.text
+    assert 'scope="col">Framework</th>' in console.get("/coverage/report").text
 
 
 @pytest.mark.timeout(120)  # as above

@@ -6,6 +6,7 @@ import dataclasses
 import html
 import json
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -390,7 +391,7 @@ class TestAnswers:
         for route in app.routes:
             page = route.path.replace("{id}", "12345678").replace("{trace}/{span}", "a/b")
             for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"):
-                if page in ("/events", "/coverage") and method in ("GET", "HEAD"):
+                if page in ("/events", "/coverage/report") and method in ("GET", "HEAD"):
                     continue  # has no end, starts a process
                 data = {"form": form, "answer": "approve", "digest": asked_digest(path)}
                 answer = browser.request(method, page, data=data, headers=OURS)
@@ -459,11 +460,37 @@ class TestPages:
     def test_what_no_seat_covers_is_named_with_its_reason(self, client, monkeypatch) -> None:
         gap = {"what": "plain functions", "why": "the decorator gives them back"}
         row = {"framework": "mcp", "distribution": "mcp", "version": "1", "supported": ">=1"}
-        row |= {"state": "guarded", "error": None, "not_covered": [gap]}
-        report = {"frameworks": [row], "not_guarded": []}
+        row |= {"state": "patched", "error": None, "not_covered": [gap]}
+        report = {"frameworks": [row, row], "not_guarded": []}
         monkeypatch.setattr(coverage, "_report", lambda site: report)
-        shown = client.get("/coverage").text
-        assert "<strong>mcp</strong>: plain functions: the decorator gives them back" in shown
+        shown = client.get("/coverage/report").text
+        gap_text = "<strong>mcp</strong>: plain functions: the decorator gives them back"
+        assert shown.count(gap_text) == 1
+        assert '<tr class="good"><td class="name">mcp<' in shown
+
+    def test_a_part_that_is_not_covered_is_no_row_of_its_own(self, client, monkeypatch) -> None:
+        row = {"framework": "langchain", "distribution": "langgraph", "version": "1"}
+        row |= {"supported": ">=1", "state": "patched", "error": "", "not_covered": []}
+        gap = {"what": "an agent behind `RemoteGraph`", "why": "its tools run on a server"}
+        part = row | {"supported": "none", "state": "refused", "not_covered": [gap]}
+        report = {"frameworks": [row, part], "not_guarded": []}
+        monkeypatch.setattr(coverage, "_report", lambda site: report)
+        shown = client.get("/coverage/report").text
+        assert shown.count("langgraph") == 1
+        assert "<strong>langchain</strong>: an agent behind `RemoteGraph`" in shown
+
+    def test_the_page_of_coverage_does_not_wait_for_the_report(self, client, monkeypatch) -> None:
+        monkeypatch.setattr(coverage, "_report", lambda site: pytest.fail("asked for"))
+        assert 'hx-get="coverage/report" hx-trigger="load"' in client.get("/coverage").text
+
+    def test_a_report_that_does_not_come_is_told_in_its_place(self, client, monkeypatch) -> None:
+        def fails(*args: Any, **kwargs: Any) -> Any:
+            raise subprocess.TimeoutExpired("doctor", 60)
+
+        monkeypatch.setattr(coverage.subprocess, "run", fails)
+        shown = client.get("/coverage/report")
+        assert shown.status_code == 200
+        assert "`otelhooks doctor` did not report" in shown.text
 
     def test_a_deny_is_shown_with_its_rule(self, client, path) -> None:
         trace = stored(path, called("look_up"), called("rm", "deny", **DENIED))
