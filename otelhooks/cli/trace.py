@@ -114,33 +114,36 @@ def list_command(
         if any(summary.service.startswith("unknown_service") for summary in summaries):
             hint = "OTEL_SERVICE_NAME names a program that is `unknown_service` here"
             click.echo(f"hint: {hint}", err=True)
+    such = " of that kind" if since is not None or any(names.values()) else ""
     if not summaries:
         which = "denied calls" if denied else "traces"
-        such = " of that kind" if since is not None or any(names.values()) else ""
         click.echo(f"the store has no {which}{such}", err=True)
-        if not denied and not such:
-            _say_where(store.path)
+    if not _say_unsent(store.path) and not (summaries or denied or such):
+        _say_elsewhere()
     _say_lost(store.path)
     if not summaries:
         sys.exit(ExitCode.NO)
 
 
 def _say_lost(path: Path) -> None:
-    """Warn of records that the store could not take."""
+    """Warn of records that the store could not take, or files of what waits for the collector."""
     from otelhooks.plain_text import counted
     from otelhooks.store import losses, terminal
+    from otelhooks.telemetry.spill import folder_of
 
-    lost = losses.read(path)
-    if lost is None:
-        return
-    what = " and ".join(counted(count, one_line(word)) for word, count in lost.counts.items())
-    when = f", the last at {terminal.clock(int(lost.last_at * 1e9))}" if lost.last_at else ""
-    click.echo(
-        f"otelhooks: warning: {what or 'spans or events'} could not be stored{when}\n"
-        f"hint: free some space if the disk is full; delete `{one_line(losses.beside(path))}` once "
-        "you know",
-        err=True,
-    )
+    unsent = (note.with_suffix(".db") for note in sorted(folder_of(path).glob("*.db-lost")))
+    for store in (path, *unsent):
+        lost = losses.read(store)
+        if lost is None:
+            continue
+        what = " and ".join(counted(count, one_line(word)) for word, count in lost.counts.items())
+        when = f", the last at {terminal.clock(int(lost.last_at * 1e9))}" if lost.last_at else ""
+        click.echo(
+            f"otelhooks: warning: {what or 'spans or events'} could not be stored{when}\n"
+            "hint: free some space if the disk is full; delete"
+            f" `{one_line(losses.beside(store))}` once you know",
+            err=True,
+        )
 
 
 @trace.command("show")
@@ -343,16 +346,29 @@ def _say_where(path: Path, first: str = "") -> None:
         path: The store.
         first: What to do otherwise.
     """
-    from otelhooks.config import exporter_variable
+    if not _say_unsent(path):
+        _say_elsewhere(first)
+
+
+def _say_unsent(path: Path) -> bool:
+    """Print where the spans are that no collector has taken yet; return whether there are any."""
     from otelhooks.telemetry.spill import folder_of
 
     folder = folder_of(path)
-    if any(folder.glob("*.db")):
-        hint = (
-            f"the collector was away: what it did not take is in `{folder}`, and is sent by the"
-            " next program that reaches it"
+    has_any = any(folder.glob("*.db"))
+    if has_any:
+        click.echo(
+            f"hint: the collector was away: what it did not take is in `{folder}`, and is sent by"
+            " the next program that reaches it",
+            err=True,
         )
-    elif variable := exporter_variable():
+    return has_any
+
+
+def _say_elsewhere(first: str = "") -> None:
+    from otelhooks.config import exporter_variable
+
+    if variable := exporter_variable():
         hint = (
             f"{variable} is set, so programs send their traces elsewhere and write nothing to the"
             " store"

@@ -243,8 +243,8 @@ class Spilling:
                 if file.stat().st_size:  # else its process ended before it wrote anything
                     for spans, logs in batches(Store(file)):
                         yield spans or logs
-                for part in (file, *file.parent.glob(f"{file.name}-*")):
-                    part.unlink(missing_ok=True)
+                for part in ("", "-journal", "-wal", "-shm"):  # a note of what is lost stays
+                    file.with_name(f"{file.name}{part}").unlink(missing_ok=True)
             except Exception as error:  # the others are sent all the same
                 self._unreadable.add(file)
                 _log.warning(

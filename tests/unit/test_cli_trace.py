@@ -353,6 +353,24 @@ class TestList:
         assert f"otelhooks: warning: {what}" in result.stderr
         assert "could not be stored, the last at " in result.stderr
 
+    @pytest.mark.parametrize(
+        "words", [(), ("--service", "other"), ("--since", "1h"), ("--denied",)], ids=str
+    )
+    def test_what_the_collector_did_not_take_is_told_whatever_is_listed(
+        self, path: Path, words: tuple[str, ...]
+    ) -> None:
+        add(path, "execute_tool rm", 9 << 96)
+        folder = path.with_name("store-unsent")
+        folder.mkdir()
+        (folder / "traces-1-2.db").touch()
+        (folder / "traces-1-2.db-lost").write_text('{"span": 2}')
+        result = run("list", *words)
+        assert f"hint: the collector was away: what it did not take is in `{folder}`" in (
+            result.stderr
+        )
+        assert "otelhooks: warning: 2 spans could not be stored" in result.stderr
+        assert "traces-1-2.db-lost` once you know" in result.stderr
+
     @pytest.mark.parametrize("has_call", [True, False])
     def test_withdrawn_questions_are_counted_alike_in_list_and_show(
         self, path: Path, has_call: bool

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from otelhooks.store import losses
 from otelhooks.telemetry import spill
 from otelhooks.telemetry.spill import Spilling, folder_of
 
@@ -222,6 +223,18 @@ def test_a_collector_that_answers_is_not_cut_short(folder: Path) -> None:
     assert collector.got == ["a"]
     assert not collector.ended.is_set()
     exporter.shutdown()
+
+
+def test_a_note_of_what_the_disk_did_not_take_stays_when_the_rest_is_sent(folder: Path) -> None:
+    collector = Collector(is_away=True)
+    exporter = Spilling(collector, "traces", folder)
+    exporter.export(spans("a"))
+    [file] = folder.glob("*.db")
+    losses.add(file, "span", 2)
+    collector.is_away = False
+    exporter.export(spans("b"))
+    exporter.shutdown()
+    assert [each.name for each in folder.iterdir()] == [f"{file.name}-lost"]
 
 
 def test_an_exporter_that_raises_and_a_disk_that_is_full_end_no_program(
