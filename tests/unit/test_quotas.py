@@ -507,10 +507,14 @@ class TestTokens:
         with pytest.raises(Denied):
             next(stream("hello"))
 
-    def test_an_answer_without_usage_denies_what_follows(self, governed: Any) -> None:
+    def test_an_answer_without_usage_denies_what_follows(
+        self, governed: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
         model = Model(None)
         governed(policies=[policy.Budget(tokens=10)])
         assert model.told() == "answer"
+        said = "an answer without usage (unknown: deny)\nhint: `unknown: tokens` continues"
+        assert said in caplog.text
         assert model.told() == "Budget cannot be kept: what a model call has used is not known"
 
     def test_or_goes_on_if_that_is_wanted(

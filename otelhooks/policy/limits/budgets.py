@@ -175,7 +175,11 @@ class Budget(Limit):
             if "unmeasured" not in self._said:
                 self._said.add("unmeasured")
                 what = "an answer without usage" if usage is None else "a model without a price"
-                _log.warning("budget `%s` has met %s (unknown: %s)", self.id, what, self.unknown)
+                hint = "\nhint: `unknown: tokens` continues, and counts what is known"
+                _log.warning(
+                    "budget `%s` has met %s (unknown: %s)%s",
+                    *(self.id, what, self.unknown, hint if self.unknown == "deny" else ""),
+                )
         self._owed.extend(debt for debt in owed if debt[1] > 0)
         try:
             yield from self._pay()
