@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from otelhooks.cli import ExitCode, options
+from otelhooks.cli import ExitCode
 from otelhooks.cli.called import command
 from otelhooks.plain_text import sanitize
 
@@ -36,7 +36,12 @@ STORIES: dict[str, tuple[tuple[str, ...], str]] = {
 @click.option(
     "--styles", is_flag=True, help="Instead, run one hook written in each of the five ways."
 )
-@options.store("store")
+@click.option(
+    "--store",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="The store; default: one of its own, beside that of your programs.",
+)
 def demo(only: str | None, styles: bool, store: Path | None) -> None:
     """Watch scripted agents being governed.
 
@@ -57,7 +62,7 @@ def demo(only: str | None, styles: bool, store: Path | None) -> None:
         findings = _show_styles(installed)
     else:
         with tempfile.TemporaryDirectory(prefix="otelhooks-demo-") as folder:
-            findings = _run_all(installed, store, Path(folder))
+            findings = _run_all(installed, store or _own_store(), Path(folder))
     if findings:
         for finding in findings:
             click.echo(f"error: {sanitize(finding)}", err=True)
@@ -74,9 +79,16 @@ def _show_styles(names: list[str]) -> list[str]:
         logging.disable(logging.NOTSET)
 
 
-def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:
+def _own_store() -> Path:
+    """Return a store from which no command reads the calls of the demonstration by itself."""
+    from otelhooks.store.schema import default_store_path
+
+    usual = default_store_path()
+    return usual.with_name(f"{usual.stem}-demo.db")
+
+
+def _run_all(names: list[str], store: Path, audit: Path) -> list[str]:
     import otelhooks
-    from otelhooks.config import UNSET
     from otelhooks.demo import story
     from otelhooks.hooks import on_run_start
 
@@ -94,7 +106,7 @@ def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:
         approvals=story.approver,
         mcp_servers=[story.SERVER],
         audit=audit / "audit.jsonl",
-        store=UNSET if store is None else store,
+        store=store,
     )
     try:
         for name in names:
@@ -106,7 +118,7 @@ def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:
     return story.findings
 
 
-def _run(name: str, handle: Handle, traces: list[str], store: Path | None) -> None:
+def _run(name: str, handle: Handle, traces: list[str], store: Path) -> None:
     from otelhooks.demo import story
 
     module = importlib.import_module(f"otelhooks.demo.with_{name}")
@@ -123,7 +135,7 @@ def _run(name: str, handle: Handle, traces: list[str], store: Path | None) -> No
     click.echo(f"ran in {seconds:.1f} s", err=True)
 
 
-def _show(traces: list[str], store: Path | None) -> None:
+def _show(traces: list[str], store: Path) -> None:
     """Print the tree of each trace."""
     from otelhooks.store.reader import Store
     from otelhooks.store.tree import render
@@ -147,10 +159,10 @@ def _read(reader: Any, trace_id: str) -> Any:
         return None
 
 
-def _say_more(store: Path | None) -> None:
+def _say_more(store: Path) -> None:
     """Suggest three commands to look further."""
     otelhooks = command()
-    where = f" --store {shlex.quote(str(store))}" if store is not None else ""
+    where = f" --store {shlex.quote(str(store))}"
     click.echo("\nLook further:")
     click.echo(f"  {otelhooks} trace list --denied{where}")
     click.echo(f"  {otelhooks} trace show last{where}")

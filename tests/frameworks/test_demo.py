@@ -42,6 +42,7 @@ def test_the_three_commands_at_the_end_work_when_they_are_pasted(
 
     assert (listed.returncode, "3 refused" in listed.stdout) == (0, True), listed
     assert (shown.returncode, "invoke_agent mcp-host" in shown.stdout) == (0, True), shown
+    assert [file.name for file in tmp_path.rglob("*.db")] == [store or "store-demo.db"]
     assert (proved.returncode, "proved" in proved.stdout) == (0, True), proved
 
 
