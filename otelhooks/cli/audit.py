@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +101,16 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
     from otelhooks.audit.period import was_stopped
     from otelhooks.errors import ConfigError
 
-    left_out = [0]
+    left_out, width = [0], _width()
     try:
         chains = [_records(files, left_out) for files in files_of(path)]
         for _, _, fields in heapq.merge(*chains, key=lambda record: record[:2]):
             if "audit" in fields or (denied and not was_stopped(fields)):
                 continue
-            click.echo(json.dumps(fields) if as_json else one_line(_row(fields)))
+            if as_json:
+                click.echo(json.dumps(fields))
+            else:
+                click.echo(_row(fields) if width is None else _columns(fields, width))
     except ConfigError as error:
         click.echo(f"error: {sanitize(error)}", err=True)
         sys.exit(_BAD_INPUT)
@@ -237,11 +241,37 @@ def _records(files: list[Path], left_out: list[int]) -> Iterator[tuple[str, str,
                     yield str(fields.get("time")), record.hash, fields
 
 
+_SHOWN = ("decision", "tool_name", "rule_id", "reason")
+
+
 def _row(fields: dict[str, Any]) -> str:
     """Return a record as one line: time, verdict, tool, rule, reason."""
-    names = ("decision", "tool_name", "rule_id", "reason")
-    decision, tool, rule, reason = (str(fields.get(name) or "-") for name in names)
-    return f"{fields.get('time')}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"
+    decision, tool, rule, reason = (one_line(fields.get(name) or "-") for name in _SHOWN)
+    return f"{one_line(fields.get('time'))}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"
+
+
+def _columns(fields: dict[str, Any], width: int) -> str:
+    """Return the same for a terminal: in columns, the reason below them if it does not fit."""
+    from rich.cells import cell_len, set_cell_size
+
+    def cut(text: str, size: int) -> str:
+        return text if cell_len(text) <= size else f"{set_cell_size(text, size - 3)}..."
+
+    verdict, tool, rule, reason = (one_line(fields.get(name) or "") for name in _SHOWN)
+    outcome = fields.get("approval_status") or fields.get("enforcement")
+    if outcome not in (None, "", "allowed", "blocked"):
+        verdict += f" {one_line(outcome)}"
+    cells = zip((verdict, tool, rule), (13, 20, 20), strict=True)
+    parts = (set_cell_size(cut(text, size), size) for text, size in cells)
+    row = "  ".join((f"{one_line(fields.get('time')):.19}Z", *parts, reason)).rstrip()
+    if not reason or cell_len(row) <= width:
+        return cut(row, width)
+    return f"{cut(row.removesuffix(reason).rstrip(), width)}\n{' ' * 22}{cut(reason, width - 22)}"
+
+
+def _width() -> int | None:
+    """Return the columns of the terminal, None where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _as_json(value: Any, kind: str) -> str:

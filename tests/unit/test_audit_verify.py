@@ -525,6 +525,27 @@ def test_show_does_not_let_a_record_speak_to_the_terminal(tmp_path):
     assert "\\x1b[2Jgone\\nfake line" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("width", "between"), [(80, f"\n{'':22}"), (140, " " * 17)], ids=["narrow", "wide"]
+)
+def test_show_in_a_terminal_aligns_columns_and_has_long_reasons_below_them(
+    tmp_path, monkeypatch, width, between
+):
+    reason = "Deleting files is not allowed here; list them."
+    asked = {"decision": "ask", "tool_name": "look_up_the_weather_of_a_city", "rule_id": "w"}
+    with Audit(tmp_path) as audit:
+        audit.append(
+            {"decision": "deny", "tool_name": "漢字", "rule_id": "no-rm", "reason": reason}
+        )
+        audit.append({**asked, "enforcement": "rejected", "approval_status": "withdrawn"})
+        audit.append({"decision": "allow", "tool_name": "ls", "reason": "x" * 200})
+    monkeypatch.setattr("otelhooks.cli.audit._width", lambda: width)
+    shown = invoke("show", tmp_path).stdout
+    assert f"Z  deny           漢字                  no-rm{between}{reason}\n" in shown
+    assert "Z  ask withdrawn  look_up_the_weath...  w\n" in shown
+    assert f"Z  allow          ls\n{'':22}{'x' * (width - 25)}...\n" in shown
+
+
 def test_show_reads_a_spool_once(tmp_path):
     with Audit(tmp_path) as audit:
         audit.append({"number": 0})
