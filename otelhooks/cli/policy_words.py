@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otelhooks.cli.policies.explain import Explanation, Tried, masked
 from otelhooks.cli.policies.trials import Result, shown
 from otelhooks.hooks.verdict import ASK
+from otelhooks.policy.shells.rules import SHELL_ONLY_POLICY_NAME
 from otelhooks.telemetry.masking import Redactor
 
 if TYPE_CHECKING:
@@ -115,17 +117,27 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
     if explanation.tried:
         yield ""
         yield "rules for this tool, in the order in which they are tried"
-        yield from columns(
-            [
-                (
-                    tried.level,
-                    f"{tried.rule.policy_id}/{tried.rule.id}",
-                    tried.outcome,
-                    "; ".join(_conditions(tried)),
-                )
-                for tried in explanation.tried
-            ]
-        )
+        groups = itertools.groupby(explanation.tried, _alike)
+        yield from columns([_tried(list(group)) for _, group in groups])
+
+
+def _alike(tried: Tried) -> tuple[Any, ...]:
+    """Return what the rules of one `shell_only` share that make one row; others share nothing."""
+    rule = tried.rule
+    one = rule.order if rule.label != SHELL_ONLY_POLICY_NAME else rule.selector.text
+    return rule.policy_id, one, rule.policy.place, tried.outcome
+
+
+def _tried(alike: Sequence[Tried]) -> tuple[str, str, str, str]:
+    first, last = alike[0], alike[-1]
+    if first is last:
+        name, conditions = first.rule.id, "; ".join(_conditions(first))
+    else:
+        name, conditions = f"{first.rule.label} ({len(alike)} rules)", ""
+    level = first.level
+    if level != last.level:
+        level = f"{level.partition(',')[0]} to {last.level}"
+    return level, f"{first.rule.policy_id}/{name}", first.outcome, conditions
 
 
 def _conditions(tried: Tried) -> Iterator[str]:

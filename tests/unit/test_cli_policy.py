@@ -437,6 +437,25 @@ def test_no_cases_is_not_success(work: Path) -> None:
 # -- explain --------------------------------------------------------------------------------------
 
 
+def test_explain_has_one_row_for_rules_of_shell_only_with_one_outcome(work: Path) -> None:
+    def rows(command: str) -> list[str]:
+        result = run("explain", "sh", f"command={command}", "--policy", "shell")
+        return [line for line in result.stdout.splitlines() if line.startswith("  7")]
+
+    [row] = rows("ls")
+    assert row.split("  ")[1:] == [
+        "7 to 8, every call ask",
+        "shell/shell_only (6 rules)",
+        "does not apply: its condition does not hold",
+    ]
+    tried, deciding, rest = rows("rm -rf /")
+    assert "shell/shell_only (2 rules)  " in tried
+    assert "decides  " in deciding
+    assert "a command has a problem of the kind `outside` -> True" in deciding
+    assert "shell/shell_only (3 rules)  " in rest
+    assert rest.endswith("not reached")
+
+
 @pytest.mark.parametrize(
     ("label", "outcome"),
     [("untrusted", "decides"), ("secret", "does not apply: it is for calls under")],
