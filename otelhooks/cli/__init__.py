@@ -43,13 +43,13 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("otelhooks.cli.demo", "demo", "Watch scripted agents being governed."),
     "doctor": ("otelhooks.cli.doctor", "doctor", "Show which frameworks are guarded."),
     "policy": ("otelhooks.cli.policy", "policy", "Write, check, test and change policies."),
-    "trace": ("otelhooks.cli.trace", "trace", "Read traces and verdicts from the local store."),
+    "trace": ("otelhooks.cli.trace", "trace", "Show recorded calls and their verdicts."),
     "ui": ("otelhooks.cli.ui", "ui", "Watch calls and answer questions in a browser."),
     "approvals": ("otelhooks.cli.approvals", "approvals", "Answer calls that wait for a person."),
     "stop": ("otelhooks.cli.stop", "stop", "Stop tool calls of running programs."),
     "go": ("otelhooks.cli.stop", "go", "Let stopped programs continue."),
-    "mcp": ("otelhooks.cli.mcp", "mcp", "Approve definitions of MCP tools."),
-    "audit": ("otelhooks.cli.audit", "audit", "Check the audit trail."),
+    "mcp": ("otelhooks.cli.mcp", "mcp", "Pin definitions of MCP tools, and approve changes."),
+    "audit": ("otelhooks.cli.audit", "audit", "Check and read the audit trail."),
     "version": ("otelhooks.cli", "version", "Print the version."),
 }
 
@@ -105,6 +105,9 @@ def _let_go() -> None:
 @click.version_option(__version__, prog_name="otelhooks")
 def cli() -> None:
     """Hooks, policy and traces for AI agents.
+
+    To begin, run `otelhooks demo`, or `otelhooks init` in your project's folder. `otelhooks COMMAND
+    --help` explains a command.
 
     Exit codes: 0 success; 1 the command found something, such as a deny or a failed case; 2 an
     error in the command line, a setting or a file; 3 a bug in otelhooks; 141 the output's reader

@@ -32,7 +32,8 @@ _approver = options.person("approver", "Who answers")
 def approvals() -> None:
     """Answer calls that wait for a person.
 
-    They come from programs whose approval channel is `otelhooks.approvals.Queue`.
+    They come from programs whose approval channel is `otelhooks.approvals.Queue`. ID is the first
+    column of `otelhooks approvals list`.
     """
 
 

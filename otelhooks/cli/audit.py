@@ -52,9 +52,9 @@ def verify_command(
 ) -> None:
     """Find edits, gaps, cuts, reordered, repeated and foreign lines.
 
-    With --head the heads alone are on standard output, for a file or another host; findings are
-    on standard error. PATH may also be a file of a Hedera topic's messages, saved from a mirror
-    node.
+    PATH is as in `otelhooks audit --help`, or a file of a Hedera topic's messages, saved from a
+    mirror node. With --head the heads alone are on standard output, for a file or another host;
+    findings are on standard error.
 
     Exit code 0: no findings; 1: findings; 2: nothing to read at PATH.
     """
@@ -94,8 +94,8 @@ def verify_command(
 def show_command(path: str | None, as_json: bool, denied: bool) -> None:
     """Print the records of all processes, oldest first.
 
-    Lines that are not intact audit records are left out and counted. Exit code 0: printed; 1: some
-    lines were left out; 2: nothing to read at PATH.
+    PATH is as in `otelhooks audit --help`. Lines that are not intact audit records are left out and
+    counted. Exit code 0: printed; 1: some lines were left out; 2: nothing to read at PATH.
     """
     from otelhooks.audit.checking import files_of
     from otelhooks.audit.period import was_stopped
@@ -136,8 +136,9 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
 def report_command(path: str | None, as_json: bool, start: str | None, end: str | None) -> None:
     """Sum up a period: uses, verdicts, rules and their versions, failures, who approved.
 
-    It also checks the whole trail, as `otelhooks audit verify` does. Exit code 0: printed; 1: the
-    check found something; 2: nothing to read at PATH, or a time that is not understood.
+    PATH is as in `otelhooks audit --help`. The whole trail is checked too, as `otelhooks audit
+    verify` does. Exit code 0: printed; 1: the check found something; 2: nothing to read at PATH, or
+    a time that is not understood.
     """
     from otelhooks.audit import check
     from otelhooks.audit.checking import files_of

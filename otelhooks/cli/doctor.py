@@ -81,10 +81,11 @@ def doctor(
     """Show which frameworks are guarded.
 
     Imports every supported framework that is installed here, patches it as `instrument()` with a
-    deny rule would, and shows its version, state and seats, what is wrong, and what no seat covers.
-    With policies, it also lists hook files whose event never fires here and rules for a kind that
-    no tool here has. --all adds frameworks that are not installed, supported versions, tools with a
-    canonical name or a kind, and the details of what is not covered.
+    deny rule would, and shows its version, state and seats (functions that otelhooks wraps), what
+    is wrong, and what no seat covers. With policies, it also lists hook files whose event never
+    fires here and rules for a kind that no tool here has. --all adds frameworks that are not
+    installed, supported versions, tools with a canonical name or a kind, and the details of what is
+    not covered.
 
     --telemetry sends a test verdict the way real ones go: to the collector that the OTEL_ variables
     name, and from there to the trace store. It is a deny in monitor mode, so no alert counts it.

@@ -65,6 +65,7 @@ _since = click.option(
 _service = click.option("--service", metavar="NAME", help="Only calls of this program; a glob.")
 _limit = click.option(
     "--limit",
+    metavar="NUMBER",
     type=click.IntRange(min=1),
     default=1_000,
     show_default=True,
@@ -113,9 +114,10 @@ def check_command(
 ) -> None:
     """Find rules and hooks that never decide or never match.
 
-    Also finds rules that contradict each other, ask without an approval channel, or wait for labels
-    that no rule adds, and reports every error in files that do not load. Exit code 0: no findings,
-    or only warnings; 1: errors; 2: a file cannot be loaded.
+    POLICY is as in `otelhooks policy --help`. Also finds rules that contradict each other, ask
+    without an approval channel, or wait for labels that no rule adds, and reports every error in
+    files that do not load. Exit code 0: no findings, or only warnings; 1: errors; 2: a file cannot
+    be loaded.
     """
     from otelhooks.cli.policies import check, hook_lint
 
@@ -164,10 +166,11 @@ def check_command(
 def test_command(
     policies: tuple[str, ...], files: tuple[Path, ...], junit: Path | None, verbose: bool
 ) -> None:
-    """Run the cases of policies.
+    """Run the test cases of policies.
 
-    A case is a call or an event, the verdict it must get, and the rule that must decide. Exit code
-    0: all passed; 1: some failed; 2: a file cannot be used, or has no cases.
+    POLICY is as in `otelhooks policy --help`. A case is a call or an event, the verdict it must
+    get, and the rule that must decide. Exit code 0: all passed; 1: some failed; 2: a file cannot be
+    used, or has no cases.
     """
     from otelhooks.cli import policy_words
     from otelhooks.cli.policies import trials
@@ -300,6 +303,8 @@ def replay_command(
 def diff_command(old: str, new: str, as_json: bool) -> None:
     """Show rules and hooks that were added, removed or changed.
 
+    OLD and NEW are each a file, a folder, a pack or module:attribute.
+
     Exit code 0: no differences; 1: differences.
     """
     from otelhooks.cli import policy_words
@@ -338,8 +343,10 @@ def learn_command(
     """Draft a policy from recorded tool calls.
 
     Tools that worked are allowed, and all others denied. Tools that a person was asked about get an
-    ask rule; tools that were denied, or never worked, are left out. TRACES is the same as for
-    `replay`.
+    ask rule; tools that were denied, or never worked, are left out.
+
+    TRACES is a store, a file of OTLP JSON, jaeger+http://HOST:16686 or tempo+http://HOST:3200;
+    default: the local store.
     """
     from otelhooks.cli.policies.learn import learn
     from otelhooks.cli.policies.scaffold import write_new
@@ -407,8 +414,8 @@ def schema_command(markdown: bool) -> None:
 def export_command(policies: tuple[str, ...], leave_out: bool) -> None:
     """Print the rules that are loaded as one YAML policy.
 
-    Hook files are not included. Exit code 2: some rules cannot be written in YAML, such as
-    conditions in Python.
+    POLICY is as in `otelhooks policy --help`. Hook files are not included. Exit code 2: some rules
+    cannot be written in YAML, such as conditions in Python.
     """
     from otelhooks.policy.files.export import export
 

@@ -61,8 +61,8 @@ def stop(
 def go(ids: tuple[str, ...], is_all: bool) -> None:
     """Let stopped programs continue: lift stops that `otelhooks stop` made.
 
-    Asks you to type a code that only a terminal shows: an agent that can run commands must not lift
-    its own stop.
+    `otelhooks stop` lists the ids. Asks you to type a code that only a terminal shows: an agent
+    that can run commands must not lift its own stop.
 
     Exit code 0: lifted; 1: you typed something else; 2: the id is unknown, or you are not at a
     terminal.

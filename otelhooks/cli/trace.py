@@ -69,13 +69,18 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 def trace() -> None:
-    """Read traces and verdicts from the local store."""
+    """Show recorded calls and their verdicts.
+
+    They are read from the local store, a file on this machine. Programs write to it unless OTEL_
+    variables name a collector.
+    """
 
 
 @trace.command("list")
 @_store
 @click.option(
     "--limit",
+    metavar="NUMBER",
     type=click.IntRange(min=1),
     default=20,
     show_default=True,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--port",
+    metavar="NUMBER",
     type=click.IntRange(0, 65_535),
     default=8321,
     show_default=True,
