@@ -14,7 +14,6 @@ import click
 from otelhooks import __version__
 from otelhooks.cli import ExitCode
 from otelhooks.cli.doctor_rows import (
-    ABSENT,
     columns,
     coverage,
     fitted,
@@ -25,6 +24,7 @@ from otelhooks.cli.doctor_rows import (
 )
 from otelhooks.cli.policy import policy_option
 from otelhooks.config import Config, load
+from otelhooks.patching.adapters import ABSENT
 from otelhooks.patching.builtin import BuiltIn
 from otelhooks.plain_text import counted, sanitize
 from otelhooks.setup import catalogue, guarded, tracers
@@ -358,7 +358,7 @@ def _in_part(parts: Sequence[tuple[str, str, str]]) -> Iterator[str]:
 def _load(policies: tuple[str, ...]) -> Policies | None:
     if not policies:
         return None
-    from otelhooks.cli.policies.subject import Subject
+    from otelhooks.policy_tools.subject import Subject
 
     return Subject.open(policies).policies
 

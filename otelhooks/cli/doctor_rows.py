@@ -7,14 +7,14 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+from otelhooks.patching.adapters import ABSENT
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from otelhooks.patching.patches import Coverage
 
-__all__ = ["ABSENT", "columns", "coverage", "fitted", "gaps", "installed", "more", "problems"]
-
-ABSENT = ("not installed", "off")
+__all__ = ["columns", "coverage", "fitted", "gaps", "installed", "more", "problems"]
 
 
 def fitted(lines: Iterable[str], *, show_all: bool) -> Iterator[str]:

@@ -84,9 +84,9 @@ def init(
 
     Exit code 2: the file exists already, or cannot be written, or there is no Python file.
     """
-    from otelhooks.cli.policies.scaffold import write_new
     from otelhooks.cli.project import draft
     from otelhooks.cli.project.survey import survey
+    from otelhooks.policy_tools.scaffold import write_new
 
     targets = _targets(folder, force=force)
     found = survey(folder)

@@ -64,7 +64,7 @@ def pin(pins: str, servers: str | None) -> None:
     Exit code 0: written; 1: you typed something else; 2: the file exists, a server cannot be
     reached, or you are not at a terminal.
     """
-    from otelhooks.cli.policy_words import columns
+    from otelhooks.policy_tools.words import columns
 
     path = _path(pins)
     if os.path.lexists(path):

@@ -20,9 +20,9 @@ from otelhooks.plain_text import counted, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from otelhooks.cli.policies.recorded import Source
-    from otelhooks.cli.policies.sources import OfService
-    from otelhooks.cli.policies.subject import Subject
+    from otelhooks.policy_tools.recorded import Source
+    from otelhooks.policy_tools.sources import OfService
+    from otelhooks.policy_tools.subject import Subject
 
 
 class _Policy(click.types.StringParamType):
@@ -119,7 +119,7 @@ def check_command(
     files that do not load. Exit code 0: no findings, or only warnings; 1: errors; 2: a file cannot
     be loaded.
     """
-    from otelhooks.cli.policies import check, hook_lint
+    from otelhooks.policy_tools import check, hook_lint
 
     stores = [name for name in policies if with_store and name.endswith(".db")]
     if stores:
@@ -172,13 +172,12 @@ def test_command(
     get, and the rule that must decide. Exit code 0: all passed; 1: some failed; 2: a file cannot be
     used, or has no cases.
     """
-    from otelhooks.cli import policy_words
-    from otelhooks.cli.policies import trials
+    from otelhooks.policy_tools import trials, words
 
     results = list(trials.run(_named(policies), files))
     for result in results:
         if result.is_red or verbose:
-            for line in policy_words.of_result(result):
+            for line in words.of_result(result):
                 click.echo(_clean(line))
     if junit is not None:
         try:
@@ -224,8 +223,8 @@ def explain_command(
 
     Exit code 0: allowed, or a person is asked; 1: denied.
     """
-    from otelhooks.cli import policy_words
-    from otelhooks.cli.policies.explain import explain, read_call_text
+    from otelhooks.policy_tools import words
+    from otelhooks.policy_tools.explain import explain, read_call_text
 
     given = [word for word in (labels or "").split(",") if word]
     about_user = {"id": user, "roles": roles, "tenant": tenant}
@@ -241,9 +240,9 @@ def explain_command(
     policy = _open(policies).dry_run(_configured(servers), guarded=True)
     explanation = explain(policy, found, known)
     if as_json:
-        _print_json(policy_words.explanation_as_data(explanation))
+        _print_json(words.explanation_as_data(explanation))
     else:
-        for line in policy_words.of_explanation(explanation):
+        for line in words.of_explanation(explanation):
             click.echo(_clean(line))
     sys.exit(ExitCode.NO if explanation.judgement.decision == "deny" else ExitCode.OK)
 
@@ -278,9 +277,9 @@ def replay_command(
 
     Exit code 0: no verdict changes; 1: some do; 2: a source or policy cannot be used.
     """
-    from otelhooks.cli import policy_words
-    from otelhooks.cli.policies.replay import replay
-    from otelhooks.cli.policies.sources import OfService
+    from otelhooks.policy_tools import words
+    from otelhooks.policy_tools.replay import replay
+    from otelhooks.policy_tools.sources import OfService
 
     subject = _open(policies)
     source = OfService(_source(traces, since, limit, headers), service)
@@ -289,9 +288,9 @@ def replay_command(
     if not result.calls:
         raise ConfigError("no tool calls there", hint="run the program under otelhooks first")
     if as_json:
-        _print_json(policy_words.replay_as_data(result, source))
+        _print_json(words.replay_as_data(result, source))
     else:
-        for line in policy_words.of_replay(result, source, show_all=show_all):
+        for line in words.of_replay(result, source, show_all=show_all):
             click.echo(_clean(line))
     sys.exit(ExitCode.NO if result.changes else ExitCode.OK)
 
@@ -307,14 +306,14 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
 
     Exit code 0: no differences; 1: differences.
     """
-    from otelhooks.cli import policy_words
-    from otelhooks.cli.policies.diff import diff
+    from otelhooks.policy_tools import words
+    from otelhooks.policy_tools.diff import diff
 
     notes = diff(_open((old,)), _open((new,)))
     if as_json:
-        _print_json(policy_words.diff_as_data(notes))
+        _print_json(words.diff_as_data(notes))
     else:
-        for line in policy_words.of_diff(notes):
+        for line in words.of_diff(notes):
             click.echo(_clean(line))
         if not notes:
             click.echo("nothing differs", err=True)
@@ -348,9 +347,9 @@ def learn_command(
     TRACES is a store, a file of OTLP JSON, jaeger+http://HOST:16686 or tempo+http://HOST:3200;
     default: the local store.
     """
-    from otelhooks.cli.policies.learn import learn
-    from otelhooks.cli.policies.scaffold import write_new
-    from otelhooks.cli.policies.sources import OfService
+    from otelhooks.policy_tools.learn import learn
+    from otelhooks.policy_tools.scaffold import write_new
+    from otelhooks.policy_tools.sources import OfService
 
     source = OfService(_source(traces, since, limit, headers), service)
     draft = learn(source.calls())
@@ -381,7 +380,7 @@ def new_command(name: str, is_yaml: bool, event: str, folder: Path) -> None:
     Writes a hook file, or with --yaml a file of rules, for you to fill in. Exit code 2: the file
     exists already, or the event is unknown.
     """
-    from otelhooks.cli.policies.scaffold import new_policy, write_new
+    from otelhooks.policy_tools.scaffold import new_policy, write_new
 
     for path in write_new(new_policy(name, folder, is_yaml=is_yaml, event=event)):
         click.echo(f"wrote {path}", err=True)
@@ -444,7 +443,7 @@ def _named(policies: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _open(policies: tuple[str, ...]) -> Subject:
-    from otelhooks.cli.policies.subject import Subject
+    from otelhooks.policy_tools.subject import Subject
 
     return Subject.open(_named(policies))
 
@@ -457,7 +456,7 @@ def _configured(servers: str) -> tuple[Any, ...]:
 
 
 def _source(traces: str, since: str | None, limit: int, headers: Iterable[str] = ()) -> Source:
-    from otelhooks.cli.policies.sources import open_source
+    from otelhooks.policy_tools.sources import open_source
 
     return open_source(
         traces or os.environ.get("OTELHOOKS_STORE", ""),

@@ -92,7 +92,7 @@ def ui(
         raise ConfigError(
             f"the console needs the package `{error.name}`", hint="install `otelhooks[ui]`"
         ) from None
-    from otelhooks.cli.policies.subject import Subject
+    from otelhooks.policy_tools.subject import Subject
     from otelhooks.store import schema
 
     for names in filter(None, (policies, candidate)):

@@ -93,6 +93,10 @@ class SeatCoverage(NamedTuple):
     entry: bool
 
 
+ABSENT = ("not installed", "off")
+"""States of packages that need no guard."""
+
+
 class Coverage(NamedTuple):
     """One package in the coverage report.
 

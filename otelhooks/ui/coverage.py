@@ -10,8 +10,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from otelhooks.cli.doctor_rows import ABSENT
 from otelhooks.errors import ConfigError
+from otelhooks.patching.adapters import ABSENT
 from otelhooks.ui.site import Site
 
 __all__ = ["coverage", "report"]

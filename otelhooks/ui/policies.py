@@ -13,18 +13,17 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from otelhooks.cli import policy_words
-from otelhooks.cli.policies import check, hook_lint
-from otelhooks.cli.policies.as_written import as_written, selectors
-from otelhooks.cli.policies.cases import Known
-from otelhooks.cli.policies.explain import explain
-from otelhooks.cli.policies.learn import quoted
-from otelhooks.cli.policies.recorded import RecordedCall, read_call
-from otelhooks.cli.policies.replay import replay
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.verdict import ALLOW
 from otelhooks.plain_text import sanitize
 from otelhooks.policy.builders import allow
+from otelhooks.policy_tools import check, hook_lint, words
+from otelhooks.policy_tools.as_written import as_written, selectors
+from otelhooks.policy_tools.cases import Known
+from otelhooks.policy_tools.explain import explain
+from otelhooks.policy_tools.learn import quoted
+from otelhooks.policy_tools.recorded import RecordedCall, read_call
+from otelhooks.policy_tools.replay import replay
+from otelhooks.policy_tools.subject import Subject
 from otelhooks.store.reader import Store, Wanted
 from otelhooks.store.records import Span
 from otelhooks.store.verdicts import read_verdict
@@ -113,7 +112,7 @@ def explained(site: Site, request: Request) -> Response:
         trace=recorded.trace_id,
         decided=read_verdict(wanted[0].attributes),
         is_whole=recorded.is_whole,
-        capture=policy_words.CAPTURE if recorded.args is None else "",
+        capture=words.CAPTURE if recorded.args is None else "",
         verdicts=verdicts,
         draft=_draft(site.settings.policies, recorded),
     )
@@ -122,7 +121,7 @@ def explained(site: Site, request: Request) -> Response:
 def _verdict(names: tuple[str, ...], recorded: RecordedCall) -> str:
     policy = Subject.open(names).dry_run(guarded=True)
     found = explain(policy, recorded.call(), Known(recorded.labels))
-    return sanitize(_short("\n".join(policy_words.of_explanation(found))))
+    return sanitize(_short("\n".join(words.of_explanation(found))))
 
 
 @dataclass(frozen=True, slots=True)

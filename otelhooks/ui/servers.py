@@ -26,10 +26,10 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
-from otelhooks.cli.policies.otlp_calls import attributes_of, id_of, otlp_spans
-from otelhooks.cli.policies.servers import Web, has_failed, items_in, jaeger_spans
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line, without_credentials
+from otelhooks.policy_tools.otlp_calls import attributes_of, id_of, otlp_spans
+from otelhooks.policy_tools.servers import Web, has_failed, items_in, jaeger_spans
 from otelhooks.store import terminal
 from otelhooks.store.reader import Store, Wanted
 from otelhooks.store.records import Trace

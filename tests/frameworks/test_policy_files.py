@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import pytest
 
 import otelhooks
-from otelhooks.cli.policies import trials
-from otelhooks.cli.policies.learn import learn
-from otelhooks.cli.policies.replay import replay
-from otelhooks.cli.policies.sources import StoreSource
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.demo import story
+from otelhooks.policy_tools import trials
+from otelhooks.policy_tools.learn import learn
+from otelhooks.policy_tools.replay import replay
+from otelhooks.policy_tools.sources import StoreSource
+from otelhooks.policy_tools.subject import Subject
 
 pytestmark = pytest.mark.timeout(120)  # importing a framework takes long on a busy machine
 

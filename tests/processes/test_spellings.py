@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from otelhooks import policy
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
 from otelhooks.policy import packs
 from otelhooks.policy.files.protection import protect
+from otelhooks.policy_tools.subject import Subject
 from tests.processes import spellings
 
 Denies = Callable[..., bool]

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import yaml
 
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.paths import Folder
 from otelhooks.policy.shells.rules import found_in
+from otelhooks.policy_tools.subject import Subject
 
 ORDINARY = Path(__file__).with_name("ordinary.yaml")
 VERDICTS = ("deny", "ask", "allow")

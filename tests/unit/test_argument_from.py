@@ -725,7 +725,7 @@ class TestFiles:
         return path
 
     def test_cases_give_results(self, file: Any, tmp_path: Any) -> None:
-        from otelhooks.cli.policies.trials import run
+        from otelhooks.policy_tools.trials import run
 
         call = "tool: send, args: {to: bob@evil.com}"
         cases = tmp_path / "cases.yaml"
@@ -741,9 +741,9 @@ class TestFiles:
         assert [result.differences for result in results] == [()] * 4
 
     def test_a_file_comes_back_from_its_export(self, file: Any, tmp_path: Any) -> None:
-        from otelhooks.cli.policies.diff import diff
-        from otelhooks.cli.policies.subject import Subject
         from otelhooks.policy.files.export import export
+        from otelhooks.policy_tools.diff import diff
+        from otelhooks.policy_tools.subject import Subject
 
         subject = Subject.open([file])
         again = tmp_path / "again" / "p.yaml"
@@ -761,8 +761,8 @@ class TestFiles:
     def test_check_knows_labels_that_nothing_adds_and_rules_behind_others(
         self, tmp_path: Any
     ) -> None:
-        from otelhooks.cli.policies.check import KnownTools, lint_needs, lint_rules
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools.check import KnownTools, lint_needs, lint_rules
+        from otelhooks.policy_tools.subject import Subject
 
         path = tmp_path / "p.yaml"
         narrow = "{deny: a, when_argument_from: {to: x}, id: b}"
@@ -775,8 +775,8 @@ class TestFiles:
         assert list(lint_rules(Subject.open([path]).table(), KnownTools()))
 
     def test_explain_knows_labels_by_their_results(self, tmp_path: Any) -> None:
-        from otelhooks.cli.policies.explain import explain, read_call_text
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools.explain import explain, read_call_text
+        from otelhooks.policy_tools.subject import Subject
 
         path = tmp_path / "p.yaml"
         path.write_text(
@@ -801,24 +801,24 @@ class TestFiles:
         ],
     )
     def test_explain_says_why(self, file: Any, further: Any, outcome: str) -> None:
-        from otelhooks.cli import policy_words
-        from otelhooks.cli.policies.explain import explain, read_call_text
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools import words
+        from otelhooks.policy_tools.explain import explain, read_call_text
+        from otelhooks.policy_tools.subject import Subject
 
-        words = [json.dumps({"tool": "send", "args": {"to": "bob@evil.com"}, **further})]
-        found = explain(Subject.open([file]).dry_run(), *read_call_text(words))
+        given = [json.dumps({"tool": "send", "args": {"to": "bob@evil.com"}, **further})]
+        found = explain(Subject.open([file]).dry_run(), *read_call_text(given))
         assert found.tried[0].outcome.endswith(outcome)
-        text = "\n".join(policy_words.of_explanation(found))
+        text = "\n".join(words.of_explanation(found))
         assert ("from untrusted" in text.split("rules for this tool")[0]) is bool(further)
-        assert policy_words.explanation_as_data(found)["results"] == further.get("results", {})
+        assert words.explanation_as_data(found)["results"] == further.get("results", {})
 
     @pytest.mark.parametrize(
         ("labels", "gaps"), [((), {}), (("untrusted",), {"results not recorded": 1})]
     )
     def test_replay_counts_what_was_not_recorded(self, file: Any, labels: Any, gaps: Any) -> None:
-        from otelhooks.cli.policies.recorded import read_call
-        from otelhooks.cli.policies.replay import replay
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools.recorded import read_call
+        from otelhooks.policy_tools.replay import replay
+        from otelhooks.policy_tools.subject import Subject
         from otelhooks.telemetry import semconv
 
         attributes = {

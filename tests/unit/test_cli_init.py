@@ -13,10 +13,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from otelhooks.cli import cli
-from otelhooks.cli.policies.scaffold import write_new
 from otelhooks.cli.project import files
 from otelhooks.cli.project.survey import survey
 from otelhooks.errors import ConfigError
+from otelhooks.policy_tools.scaffold import write_new
 
 POLICY, CASES = "policies/agents.yaml", "policies/cases/agents.yaml"
 

@@ -10,11 +10,11 @@ import pytest
 
 import otelhooks
 from otelhooks import types
-from otelhooks.cli.policies import hook_lint, trials
-from otelhooks.cli.policies.dry_run import DryRun
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.calls import Call
 from otelhooks.policy import packs
+from otelhooks.policy_tools import hook_lint, trials
+from otelhooks.policy_tools.dry_run import DryRun
+from otelhooks.policy_tools.subject import Subject
 
 PRIORITIES = {
     "audit_tool_pre": 1,

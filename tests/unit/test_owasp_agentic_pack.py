@@ -8,11 +8,11 @@ import pytest
 
 import otelhooks
 from otelhooks import types
-from otelhooks.cli.policies import check, trials
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.labels import Label
+from otelhooks.policy_tools import check, trials
+from otelhooks.policy_tools.subject import Subject
 
 
 class Desk:

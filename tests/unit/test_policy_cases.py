@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from otelhooks import policy
-from otelhooks.cli.policies.cases import cases_of, read_suites
-from otelhooks.cli.policies.subject import Subject
-from otelhooks.cli.policies.trials import Result, junit, run_suite
 from otelhooks.errors import ConfigError, PolicyFileError
 from otelhooks.policy.files import Loaded
+from otelhooks.policy_tools.cases import cases_of, read_suites
+from otelhooks.policy_tools.subject import Subject
+from otelhooks.policy_tools.trials import Result, junit, run_suite
 from otelhooks.setup.policies import Policies
 
 ALL_CASES = sorted((Path(__file__).parent.parent / "cases").glob("*.yaml"))
@@ -199,7 +199,7 @@ def test_junit_says_what_differs(tmp_path: Path) -> None:
 
 
 def test_a_file_without_cases_is_not_success(tmp_path: Path) -> None:
-    from otelhooks.cli.policies import trials
+    from otelhooks.policy_tools import trials
 
     rules, cases = tmp_path / "p.yaml", tmp_path / "cases.yaml"
     rules.write_text("policies: [{deny: rm}]")
@@ -209,7 +209,7 @@ def test_a_file_without_cases_is_not_success(tmp_path: Path) -> None:
 
 
 def test_no_cases_is_not_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from otelhooks.cli.policies import trials
+    from otelhooks.policy_tools import trials
 
     monkeypatch.setattr(Subject, "open", lambda names: subject())
 

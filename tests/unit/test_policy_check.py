@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from otelhooks import policy, types
-from otelhooks.cli.policies.check import Finding, KnownTools, covers, lint_rules
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.policy.selectors import Selector
+from otelhooks.policy_tools.check import Finding, KnownTools, covers, lint_rules
+from otelhooks.policy_tools.subject import Subject
 
 GITHUB = types.McpStdioServer(name="github", command="x", enabled_tools=["search", "create_pr"])
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from otelhooks import hooks, policy, types
-from otelhooks.cli.policies.diff import diff
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.policy.files import Loaded
+from otelhooks.policy_tools.diff import diff
+from otelhooks.policy_tools.subject import Subject
 from otelhooks.setup.policies import Policies
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from otelhooks.cli.policies.cases import read_suites
-from otelhooks.cli.policies.learn import Draft, learn
-from otelhooks.cli.policies.recorded import RecordedCall, read_call
-from otelhooks.cli.policies.subject import Subject
-from otelhooks.cli.policies.trials import run_suite
 from otelhooks.errors import ConfigError
 from otelhooks.policy.files.rules import read_rules
 from otelhooks.policy.files.source import Source
+from otelhooks.policy_tools.cases import read_suites
+from otelhooks.policy_tools.learn import Draft, learn
+from otelhooks.policy_tools.recorded import RecordedCall, read_call
+from otelhooks.policy_tools.subject import Subject
+from otelhooks.policy_tools.trials import run_suite
 from otelhooks.telemetry import semconv
 
 

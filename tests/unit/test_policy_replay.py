@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from otelhooks import policy, types
-from otelhooks.cli.policies.recorded import RecordedCall, read_call
-from otelhooks.cli.policies.replay import Replay, replay
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks import pre_tool_call_decide
+from otelhooks.policy_tools.recorded import RecordedCall, read_call
+from otelhooks.policy_tools.replay import Replay, replay
+from otelhooks.policy_tools.subject import Subject
 from otelhooks.telemetry import semconv
 
 

@@ -17,10 +17,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.cli.policies.recorded import RecordedCall, read_call
-from otelhooks.cli.policies.servers import JaegerSource, TempoSource
-from otelhooks.cli.policies.sources import open_source
 from otelhooks.errors import ConfigError
+from otelhooks.policy_tools.recorded import RecordedCall, read_call
+from otelhooks.policy_tools.servers import JaegerSource, TempoSource
+from otelhooks.policy_tools.sources import open_source
 from otelhooks.store.otlp import JsonLinesTarget
 from otelhooks.telemetry import semconv
 

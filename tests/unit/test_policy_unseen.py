@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from otelhooks import policy
-from otelhooks.cli.policies.cases import read_suites
 from otelhooks.errors import ConfigError, PolicyFileError
 from otelhooks.policy.files import load, load_hooks
 from otelhooks.policy.scripting.starlark import compile_expression, compile_script
 from otelhooks.policy.values.unseen import described, find_unseen
+from otelhooks.policy_tools.cases import read_suites
 
 HIDDEN = {
     "lone carriage return": "\r",

@@ -14,8 +14,6 @@ import yaml
 
 import otelhooks
 from otelhooks import policy, types
-from otelhooks.cli.policies import trials
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
@@ -30,6 +28,8 @@ from otelhooks.policy.shells.places import Places
 from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.rules import found_in
 from otelhooks.policy.shells.table import Entry, read_entry, table
+from otelhooks.policy_tools import trials
+from otelhooks.policy_tools.subject import Subject
 from otelhooks.telemetry import semconv
 from tests.redcode.__main__ import ORDINARY
 from tests.unit.test_shell_attacks import ws as ws

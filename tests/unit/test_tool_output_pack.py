@@ -18,10 +18,10 @@ import pytest
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.cli.policies import hook_lint, trials
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.policy import packs
 from otelhooks.policy.files import result_functions
+from otelhooks.policy_tools import hook_lint, trials
+from otelhooks.policy_tools.subject import Subject
 from otelhooks.telemetry import semconv
 from tests.unit.test_secret_forms import PUBLISHED
 

@@ -27,9 +27,9 @@ from otelhooks import policy
 from otelhooks.approvals.questions import Answer, Question, doubts
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.stops import stop_now
+from otelhooks.policy_tools.subject import Subject
 from otelhooks.setup.stop_places import place_of
 from otelhooks.store.writer import SqliteSpanExporter
 from otelhooks.telemetry import semconv

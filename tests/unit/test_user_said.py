@@ -799,7 +799,7 @@ def file(tmp_path: Any) -> Any:
 
 class TestFiles:
     def test_cases_say_prompt_and_user(self, file: Any) -> None:
-        from otelhooks.cli.policies import trials
+        from otelhooks.policy_tools import trials
 
         results = list(trials.run([file]))
         assert [result.differences for result in results] == [()] * 10
@@ -814,7 +814,7 @@ class TestFiles:
         ],
     )
     def test_a_case_that_is_not_understood_is_an_error(self, tmp_path: Any, call: str) -> None:
-        from otelhooks.cli.policies.cases import read_suites
+        from otelhooks.policy_tools.cases import read_suites
 
         path = tmp_path / "c.yaml"
         path.write_text(f"cases: [{{call: {call}, verdict: deny}}]")
@@ -835,16 +835,16 @@ class TestFiles:
     def test_what_a_file_gets_wrong(self, tmp_path: Any, entry: str, hint: str) -> None:
         path = tmp_path / "p.yaml"
         path.write_text(f"policies: [{entry}]")
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools.subject import Subject
 
         with pytest.raises(ConfigError) as error:
             Subject.open([path])
         assert hint in str(error.value)
 
     def test_a_file_comes_back_from_its_export(self, file: Any, tmp_path: Any) -> None:
-        from otelhooks.cli.policies.diff import diff
-        from otelhooks.cli.policies.subject import Subject
         from otelhooks.policy.files.export import export
+        from otelhooks.policy_tools.diff import diff
+        from otelhooks.policy_tools.subject import Subject
 
         subject = Subject.open([file])
         again = tmp_path / "again" / "p.yaml"
@@ -856,8 +856,8 @@ class TestFiles:
         assert note.fields.keys() == {"unless_user_said", "when_user"}
 
     def test_check_knows_that_such_a_rule_leaves_calls_to_others(self, tmp_path: Any) -> None:
-        from otelhooks.cli.policies.check import KnownTools, lint_rules
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools.check import KnownTools, lint_rules
+        from otelhooks.policy_tools.subject import Subject
 
         path = tmp_path / "p.yaml"
         entries = [
@@ -881,16 +881,16 @@ class TestFiles:
     def test_explain_says_why(self, file: Any, call: Any, outcome: str) -> None:
         import json
 
-        from otelhooks.cli import policy_words
-        from otelhooks.cli.policies.explain import explain, read_call_text
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools import words
+        from otelhooks.policy_tools.explain import explain, read_call_text
+        from otelhooks.policy_tools.subject import Subject
 
-        words = [json.dumps({"tool": "send", "args": {"to": "bob@x.com"}, **call})]
-        found = explain(Subject.open([file]).dry_run(), *read_call_text(words))
+        given = [json.dumps({"tool": "send", "args": {"to": "bob@x.com"}, **call})]
+        found = explain(Subject.open([file]).dry_run(), *read_call_text(given))
         assert found.tried[0].outcome.endswith(outcome)
-        text = "\n".join(policy_words.of_explanation(found))
+        text = "\n".join(words.of_explanation(found))
         assert ("admin" in text) is ("user" in call)
-        data = policy_words.explanation_as_data(found)
+        data = words.explanation_as_data(found)
         assert data["prompt"] == ([call["prompt"]] if "prompt" in call else [])
 
     @pytest.mark.parametrize(
@@ -905,9 +905,9 @@ class TestFiles:
     def test_replay_counts_what_was_not_recorded(
         self, file: Any, tool: str, args: str, labels: Any, gaps: int
     ) -> None:
-        from otelhooks.cli.policies.recorded import read_call
-        from otelhooks.cli.policies.replay import replay
-        from otelhooks.cli.policies.subject import Subject
+        from otelhooks.policy_tools.recorded import read_call
+        from otelhooks.policy_tools.replay import replay
+        from otelhooks.policy_tools.subject import Subject
         from otelhooks.telemetry import semconv
 
         attributes = {
@@ -921,9 +921,9 @@ class TestFiles:
         assert result.gaps == ({"user and prompt not recorded": 1} if gaps else {})
 
     def test_replay_asks_only_rules_that_count(self, tmp_path: Any) -> None:
-        from otelhooks.cli.policies.dry_run import DryRun
         from otelhooks.hooks.calls import Call
         from otelhooks.hooks.registry import HookSet
+        from otelhooks.policy_tools.dry_run import DryRun
 
         rules = [
             policy.veto("send"),

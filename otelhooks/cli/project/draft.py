@@ -8,11 +8,11 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from otelhooks.cli.policies.learn import quoted
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.cli.project.survey import Started, Survey
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.selectors import Selector
+from otelhooks.policy_tools.learn import quoted
+from otelhooks.policy_tools.subject import Subject
 
 __all__ = [
     "CASES",

@@ -11,9 +11,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from otelhooks.cli.policies import learn
 from otelhooks.cli.project.files import Module
 from otelhooks.policy.selectors import Selector
+from otelhooks.policy_tools import learn
 
 __all__ = ["Tool", "dotted", "find", "is_plain"]
 

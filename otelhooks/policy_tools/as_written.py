@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from otelhooks.cli.policies.diff import describe_when
 from otelhooks.policy.files.statements import STATEMENTS
 from otelhooks.policy.rules import SELECTORS, Rule
+from otelhooks.policy_tools.diff import describe_when
 
 __all__ = ["as_written", "selectors"]
 

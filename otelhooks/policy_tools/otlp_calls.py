@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any, cast
 
-from otelhooks.cli.policies.recorded import RecordedCall, read_call
+from otelhooks.policy_tools.recorded import RecordedCall, read_call
 
 __all__ = ["attributes_of", "id_of", "otlp_calls", "otlp_spans"]
 

@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.cli.policies.explain import Explanation, Tried, masked
-from otelhooks.cli.policies.trials import Result, shown
 from otelhooks.hooks.verdict import ASK
 from otelhooks.policy.shells.rules import SHELL_ONLY_POLICY_NAME
+from otelhooks.policy_tools.explain import Explanation, Tried, masked
+from otelhooks.policy_tools.trials import Result, shown
 from otelhooks.telemetry.masking import Redactor
 
 if TYPE_CHECKING:
-    from otelhooks.cli.policies.diff import Note
-    from otelhooks.cli.policies.recorded import Source
-    from otelhooks.cli.policies.replay import Change, Replay
     from otelhooks.hooks.registry import Registration
+    from otelhooks.policy_tools.diff import Note
+    from otelhooks.policy_tools.recorded import Source
+    from otelhooks.policy_tools.replay import Change, Replay
 
 _LISTED = 10
 """Most calls that are listed for each tool."""

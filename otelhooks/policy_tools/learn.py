@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.selectors import EXACT, Selector
+from otelhooks.policy_tools.recorded import RecordedCall
 
 __all__ = ["Draft", "is_plain", "learn", "quoted"]
 

@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from otelhooks.cli.policies.as_written import as_written, selectors
-from otelhooks.cli.policies.cases import Known, read_call
-from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.said import Message, Speaker
@@ -22,6 +19,9 @@ from otelhooks.policy.rules import Rule
 from otelhooks.policy.spelling import Spelling
 from otelhooks.policy.values.origins import came_from
 from otelhooks.policy.values.spoken import all_said
+from otelhooks.policy_tools.as_written import as_written, selectors
+from otelhooks.policy_tools.cases import Known, read_call
+from otelhooks.policy_tools.dry_run import DryRun, Judgement
 from otelhooks.telemetry.masking import Redactor
 
 NOTHING = Known()

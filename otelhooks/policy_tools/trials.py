@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otelhooks.cli.policies.cases import Case, Suite, cases_of, read_suites
-from otelhooks.cli.policies.dry_run import DryRun
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.verdict import DENY
 from otelhooks.policy.rules import Rule
+from otelhooks.policy_tools.cases import Case, Suite, cases_of, read_suites
+from otelhooks.policy_tools.dry_run import DryRun
+from otelhooks.policy_tools.subject import Subject
 
 __all__ = ["Difference", "Result", "described", "junit", "run", "run_suite", "shown"]
 

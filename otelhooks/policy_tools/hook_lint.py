@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from otelhooks.cli.policies.check import Finding
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.errors import ConfigError
 from otelhooks.policy.files.events import EVENTS
 from otelhooks.policy.files.front_matter import KEYS
+from otelhooks.policy_tools.check import Finding
+from otelhooks.policy_tools.subject import Subject
 
 __all__ = ["lint_hooks", "missing"]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.cli.policies.otlp_calls import otlp_calls
-from otelhooks.cli.policies.recorded import RecordedCall, Source, read_call
 from otelhooks.errors import ConfigError
+from otelhooks.policy_tools.otlp_calls import otlp_calls
+from otelhooks.policy_tools.recorded import RecordedCall, Source, read_call
 
 if TYPE_CHECKING:
     from otelhooks.store.reader import Store
@@ -47,7 +47,7 @@ def open_source(
     """
     kind, plus, address = text.partition("+")
     if plus and "://" in address:
-        from otelhooks.cli.policies.servers import open_server
+        from otelhooks.policy_tools.servers import open_server
 
         return open_server(kind, address, since_ns=since_ns, limit=limit, headers=headers or {})
     if "://" in text:

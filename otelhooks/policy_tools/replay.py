@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from otelhooks.cli.policies.dry_run import DryRun, Judgement
-from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.hooks.verdict import ALLOW, MODIFY
 from otelhooks.policy.mcp import pins
 from otelhooks.policy.rules import BUILT_IN
+from otelhooks.policy_tools.dry_run import DryRun, Judgement
+from otelhooks.policy_tools.recorded import RecordedCall
 
 __all__ = ["Change", "Replay", "replay"]
 

@@ -18,9 +18,9 @@ from typing import Any, Protocol, cast
 
 from pydantic_core import from_json
 
-from otelhooks.cli.policies.otlp_calls import otlp_calls
-from otelhooks.cli.policies.recorded import RecordedCall, Source, read_call
 from otelhooks.errors import ConfigError
+from otelhooks.policy_tools.otlp_calls import otlp_calls
+from otelhooks.policy_tools.recorded import RecordedCall, Source, read_call
 from otelhooks.telemetry import semconv
 
 __all__ = [

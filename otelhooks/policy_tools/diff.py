@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.registry import registrations
 from otelhooks.policy import fingerprints
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files.front_matter import FrontMatter
 from otelhooks.policy.files.rules import written
 from otelhooks.policy.rules import SELECTORS, Rule
+from otelhooks.policy_tools.subject import Subject
 
 __all__ = ["Entry", "Note", "diff"]
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otelhooks import types
-from otelhooks.cli.policies.dry_run import DryRun
 from otelhooks.config import Config, values
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.gates import Gate
@@ -21,12 +20,13 @@ from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import HookChain, Loaded, load_hooks
 from otelhooks.policy.labels import Label
 from otelhooks.policy.rules import Policy, flatten_policies
+from otelhooks.policy_tools.dry_run import DryRun
 from otelhooks.setup.policies import Policies
 
 if TYPE_CHECKING:
-    from otelhooks.cli.policies.cases import Suite
     from otelhooks.policy.files.hook_script import HookScript
     from otelhooks.policy.files.source import Source
+    from otelhooks.policy_tools.cases import Suite
 
 __all__ = ["Subject", "counted"]
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from otelhooks import types
-from otelhooks.cli.policies.diff import describe_when
-from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK
@@ -18,6 +16,8 @@ from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy, Rule, selection
 from otelhooks.policy.selectors import WILDCARD, Selector
 from otelhooks.policy.shells.rules import Found
+from otelhooks.policy_tools.diff import describe_when
+from otelhooks.policy_tools.recorded import RecordedCall
 
 __all__ = ["Finding", "KnownTools", "covers", "lint_needs", "lint_rules"]
 
