@@ -147,7 +147,7 @@ class Unit:
         return [seat.name for (seat, _), _ in lost]
 
     def stop(self) -> list[Handle]:
-        """Switch it off for good; return what is restored but for copies in other modules."""
+        """Switch it off for good; return what is restored, except copies in other modules."""
         imports.unwatch(self._ran)
         return self._undo()
 
@@ -314,7 +314,7 @@ class Unit:
         """Switch every wrapper to passing through, then restore the names, last one first.
 
         Returns:
-            What was undone but for its copies in other modules.
+            What was undone, except its copies in other modules.
         """
         self._switch.mode, self._switch.held = PASS, []
         handles = [*self._replaced, *self._handles]
