@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its import fetches a file otherwise
 import litellm
 import pydantic
+import pytest
 
 import otelhooks
 from otelhooks import errors, hooks, policy, types

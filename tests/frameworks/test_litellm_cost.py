@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import ClassVar
 
-import pytest
-
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its import fetches a file otherwise
 import litellm  # noqa: F401  # here, not in a request that is counted
+import pytest
 
 from tests.frameworks.client_costs import Costs, Limits
 
