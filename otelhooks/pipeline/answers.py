@@ -19,9 +19,11 @@ from opentelemetry import trace
 
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import OperationContext, current_branch
+from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.said import Message
+from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline.drivers import Body, Operation
-from otelhooks.pipeline.execution import Execution
+from otelhooks.pipeline.execution import Execution, stopped
 from otelhooks.pipeline.frames import Op, around
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.process import forks
@@ -30,12 +32,20 @@ from otelhooks.records.arguments import arguments_hash
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
-    from otelhooks.hooks.verdict import Verdict
     from otelhooks.pipeline.frames import Turn
     from otelhooks.pipeline.runtime import Runtime
     from otelhooks.pipeline.sessions import Session
 
-__all__ = ["AnswerSeat", "Answers", "Asked", "Owner", "digest_of", "frame_of", "returned"]
+__all__ = [
+    "AnswerSeat",
+    "Answers",
+    "Asked",
+    "Owner",
+    "digest_of",
+    "frame_of",
+    "returned",
+    "stopped_since",
+]
 
 _MOST = 10_000
 
@@ -262,6 +272,25 @@ def frame_of(rt: Runtime, context: Context, call: Call | None = None) -> Op:
         session = scope.session
     branch = current_branch(outer.branch if outer is not None else "")
     return Op(session, turn, outer, call, branch.rpartition("/")[2], branch)
+
+
+def stopped_since(rt: Runtime, seat: AnswerSeat, call: Call, asked: Asked) -> Operation:
+    """Deny an allowed call if `otelhooks stop` came after it was judged; return it as it is now.
+
+    Decision code: fails closed.
+    """
+    if rt.stopped is None or asked.reason is not None:
+        return asked
+    context = otel_context.get_current()
+    call.op = op = frame_of(rt, context, call)
+    earlier = asked.verdict or Verdict("pre_tool_call")
+    verdict = yield from stopped(rt, rt.stopped, asked.context, call, earlier)
+    if verdict.allowed:
+        call.op = None
+        return asked
+    hooks, _ = rt.in_force(around(context)[1], op.branch)
+    op.recorders = tuple(r for r in recorders_of(hooks) if r.wants(call))
+    return (yield from Execution(rt, seat, op, call, hooks, verdict, context).steps())
 
 
 def returned(rt: Runtime, framework: str, asked: Asked, result: Any) -> Operation:

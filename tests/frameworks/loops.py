@@ -15,6 +15,7 @@ import pytest
 import otelhooks
 from otelhooks import errors, hooks, policy
 from otelhooks.hooks import HookResult
+from otelhooks.policy import stops
 from tests.frameworks.model_double import Double
 from tests.frameworks.paths import performed
 
@@ -211,6 +212,30 @@ class Loops:
         assert path(model, tools) == "done"
         assert len(model.requests) == 3
         assert "safe done" not in told(model)
+
+    def test_a_stop_while_a_person_is_asked_reaches_the_answers_other_calls(
+        self, path, model, tools, caplog
+    ):
+        def approve(call, reason):
+            handle._stop((stops.stop_now(why="Fire."),))
+            return True
+
+        model.steps = [[SAFE, DANGER, ("call_t", "safe", {"x": 2})], "done"]
+        handle = otelhooks.instrument(policies=[policy.ask_user("danger", handler=approve)])
+        assert path(model, tools) == "done"
+        assert tools.ran == []
+        assert json.dumps(model.requests[1]).count("Stopped: Fire.") == 3
+        assert gaps(caplog) == []
+
+    def test_and_only_calls_that_it_names(self, path, model, tools):
+        def approve(call, reason):
+            handle._stop((stops.stop_now(tool="danger", why="Fire."),))
+            return True
+
+        model.steps = [[SAFE, DANGER], "done"]
+        handle = otelhooks.instrument(policies=[policy.ask_user("danger", handler=approve)])
+        assert path(model, tools) == "done"
+        assert tools.ran == ["safe"]
 
     def test_a_model_that_insists_is_stopped(self, path, model, tools):
         model.steps = [[DANGER]] * 10

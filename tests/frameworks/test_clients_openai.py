@@ -20,6 +20,7 @@ import otelhooks
 from otelhooks import errors, hooks, policy, types
 from otelhooks.frameworks.kit.clients import calls as clients
 from otelhooks.hooks.drive import Raised
+from otelhooks.policy import stops
 from tests.frameworks import model_double
 from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
 from tests.frameworks.model_double import Double, served
@@ -516,6 +517,16 @@ class TestDecidedOnce:
         otelhooks.instrument(policies=[rule])
         assert self.run(model, {"x": 1}) == (1, "en")
         assert seen == [{"x": 1}]
+
+    def test_a_stop_that_comes_after_the_answer_reaches_call_tool(self, model, asked):
+        handle = otelhooks.instrument(policies=[asked[1]])
+        model.steps = [[SAFE]]
+        with client_of(model) as client:
+            said: Any = [{"role": "user", "content": "x"}]
+            client.chat.completions.create(model="small", messages=said, tools=CHAT_TOOLS)
+        handle._stop((stops.stop_now(why="Fire."),))
+        with pytest.raises(errors.Denied, match=r"Stopped: Fire\."):
+            otelhooks.call_tool("safe", {"x": 1}, lambda x: x, id="call_s")
 
     def test_also_about_what_a_hook_wrote(self, model, asked, adds):
         seen, rule = asked

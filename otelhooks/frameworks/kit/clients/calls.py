@@ -38,6 +38,7 @@ from otelhooks.pipeline.answers import (
     digest_of,
     frame_of,
     returned,
+    stopped_since,
 )
 from otelhooks.pipeline.drivers import Closed, Operation
 from otelhooks.pipeline.frames import Op, current_scope
@@ -340,7 +341,8 @@ class ClientCall(ModelCall):
         parts: list[Part],
         said: tuple[Message, ...],
     ) -> Operation:
-        found: list[tuple[Part, Asked]] = []
+        stops = rt.stopped
+        judged: list[tuple[Part, Call, tuple[str, str], Asked]] = []
         for part in parts:
             if part.kind == "call":
                 call = self.asked_for(part)
@@ -348,10 +350,14 @@ class ClientCall(ModelCall):
                 call.raw = part.text or None
                 given = digest_of(call.name, call.args)
                 call.said = said
-                asked = yield from tool(rt, self.seat, call)
-                asked.given, asked.session, asked.owner = given, place.session.id, owner
-                asked.said = said
-                found.append((part, asked))
+                judged.append((part, call, given, (yield from tool(rt, self.seat, call))))
+        found: list[tuple[Part, Asked]] = []
+        for part, call, given, asked in judged:
+            if rt.stopped is not stops:  # the answer waited for people, or a hook
+                asked = yield from stopped_since(rt, self.seat, call, asked)
+            asked.given, asked.session, asked.owner = given, place.session.id, owner
+            asked.said = said
+            found.append((part, asked))
         return found
 
     def _spoken(self, place: Op) -> tuple[Message, ...]:
