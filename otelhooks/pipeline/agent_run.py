@@ -31,7 +31,6 @@ from otelhooks.pipeline.sessions import Session
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.spans import error_type, fail, now_ns
-from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["RunRequest", "RunSeat", "agent_run"]
 
@@ -262,7 +261,7 @@ class _AgentRun:
         if op.span is not None:
             op.span.set_attributes(rt.verdicts.attributes(verdict))
             if not verdict.allowed and rt.denied_status == "error":
-                fail(op.span, error_type_of(verdict) or "", verdict.reason)
+                fail(op.span, *rt.verdicts.failure(verdict))
         outer_call, op.call = op.call, call
         try:
             op.verdict = verdict

@@ -100,7 +100,7 @@ def put_failure(rt: Runtime, op: Op, verdict: Verdict) -> None:
     """Mark the span of a call as failed that a later verdict stops after the first allowed it."""
     if verdict.allowed or rt.denied_status != "error":
         return
-    failure = error_type_of(verdict) or "", verdict.reason
+    failure = rt.verdicts.failure(verdict)
     if op.annotation is not None:
         op.annotation.fail(*failure)
     else:
@@ -235,7 +235,7 @@ class Traced:
             if own.trace_flags.sampled:
                 self.exemplar = own
         if verdict is not None and not verdict.allowed and rt.denied_status == "error":
-            fail(span, error_type_of(verdict) or "", verdict.reason)
+            fail(span, *rt.verdicts.failure(verdict))
             if op.adopted:
                 keep_failed(span)
         if op.known is not None:
@@ -254,7 +254,7 @@ class Traced:
         rt, op, verdict = self.rt, self.op, self.verdict
         failure = None
         if verdict is not None and not verdict.allowed and rt.denied_status == "error":
-            failure = error_type_of(verdict) or "", verdict.reason
+            failure = rt.verdicts.failure(verdict)
         op.annotation = Annotation(op, named_by, attributes, failure)
         self.context = op.annotation.begin(self.context, framework)
         self.exemplar = exemplar(op.span)

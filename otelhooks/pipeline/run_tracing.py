@@ -22,7 +22,6 @@ from otelhooks.telemetry import semconv
 from otelhooks.telemetry.content import message, messages, output_message, text_part
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, exemplar, fail, now_ns, put_notes
-from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["RunTracing"]
 
@@ -123,9 +122,8 @@ class RunTracing:
             share(span, self._rt.verdicts.attributes(verdict))
             return
         span.set_attributes(self._rt.verdicts.attributes(verdict))
-        failure = error_type_of(verdict)
-        if failure is not None and self._rt.denied_status == "error":
-            fail(span, failure, verdict.reason)
+        if not verdict.allowed and self._rt.denied_status == "error":
+            fail(span, *self._rt.verdicts.failure(verdict))
 
     @fails_open
     def fail(self, error: BaseException) -> None:

@@ -97,7 +97,8 @@ class Verdicts:
     Args:
         instruments: Target of counts.
         events: Target of events.
-        content: Whether an exception's text is recorded; None: it is not.
+        content: Whether an exception's text is recorded, and how reasons are masked, which may
+            quote secrets; None: it is not, and built-in patterns are masked.
         mode: ``enforce`` or ``monitor``.
         record_allows: Whether a plain allow is an event too.
         decision_event: Whether a decision about a tool call is also the conventions' event.
@@ -162,7 +163,7 @@ class Verdicts:
             semconv.POLICY_MODE: semconv.MODE_MONITOR if observed else self.mode,
             semconv.HOOK_POINT: verdict.point,
         }
-        reason = verdict.reason
+        reason = self._content.redactor.mask_text(verdict.reason)
         asked = verdict.approval
         if verdict.error is not None and (asked is None or asked.status == "error"):
             error = verdict.error
@@ -194,6 +195,10 @@ class Verdicts:
             if approval.approver_id:
                 attributes[semconv.APPROVAL_APPROVER_ID] = approval.approver_id
         return attributes
+
+    def failure(self, verdict: Verdict) -> tuple[str, str]:
+        """Return ``error.type`` and description of the span of an operation that it stops."""
+        return error_type_of(verdict) or "", self._content.redactor.mask_text(verdict.reason)
 
     @staticmethod
     def decision_id(verdict: Verdict) -> str:

@@ -1,7 +1,10 @@
 """What spans of tool calls say of verdicts that are more than a plain allow."""
 
+import pytest
+
 import otelhooks
 from otelhooks import hooks, policy, types
+from otelhooks.errors import Denied
 from otelhooks.telemetry import semconv
 
 
@@ -33,3 +36,32 @@ def test_a_call_that_was_asked_about_carries_the_hash_of_its_arguments(tracer_pr
     )
     asked = spans[semconv.SPAN_APPROVAL_REQUEST][semconv.ARGUMENTS_HASH]
     assert spans[semconv.OP_EXECUTE_TOOL][semconv.ARGUMENTS_HASH] == asked
+
+
+def test_a_hooks_message_is_stored_masked_and_the_model_reads_its_words(
+    tracer_provider, exporter, logger_provider, log_exporter, tmp_path
+):
+    secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+
+    @hooks.pre_tool_call_decide
+    def quote(call: types.ToolCall) -> types.HookResult:
+        return types.HookResult(allow=False, message=f"No call with {secret} or password=hunter2.")
+
+    with pytest.raises(Denied, match=secret):
+        spans_of_a_call(
+            tracer_provider,
+            exporter,
+            hooks=[quote],
+            logger_provider=logger_provider,
+            audit=tmp_path / "audit",
+        )
+    otelhooks.uninstrument()
+    [span] = exporter.get_finished_spans()
+    [event] = log_exporter.get_finished_logs()
+    [segment] = (tmp_path / "audit").glob("*.jsonl")
+    stored = [span.to_json(), str(event.log_record.attributes), segment.read_text()]
+    assert span.status.description.startswith("No call with [MASKED]")
+    for text in stored:
+        assert "No call with [MASKED] or password=[MASKED]" in text
+        assert secret not in text
+        assert "hunter2" not in text

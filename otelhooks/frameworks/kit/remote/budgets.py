@@ -21,7 +21,6 @@ from otelhooks.pipeline.spending import spend
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, fail, put_on
-from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["count", "spent"]
 
@@ -76,7 +75,7 @@ async def spent(loop: Any) -> str:
         return ""
     put_on(op.span, rt.verdicts.attributes(verdict))
     if not verdict.allowed and rt.denied_status == "error" and op.span is not None:
-        fail(op.span, error_type_of(verdict) or "", verdict.reason)
+        fail(op.span, *rt.verdicts.failure(verdict))
     return await drive.adrive(record(rt, op, verdict)) or ""
 
 
