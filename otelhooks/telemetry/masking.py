@@ -10,11 +10,13 @@ Masked are: values under keys that name a secret (``password``, ``client_secret`
 ``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
 into JSON text, also as ``key=value``, ``key: value``, ``--key value`` and ``<key>value</key>`` in
 running text, in literals such as ``b"..."`` too, as two items of a list of arguments, as fields of
-named tuples, and as pairs such as ``{"name": "DB_PASS", "value": ...}``, or ``("X-Api-Key", ...)``
-in a list; passwords that programs take as an option of one letter (see
-`otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix, JSON web tokens,
-private keys, passwords and tokens in URLs (see `otelhooks.secret_forms`), card numbers that pass
-the Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. Already
+named tuples, in typed assignments and blocks of YAML, and as pairs such as ``{"name": "DB_PASS",
+"value": ...}``, or ``("X-Api-Key", ...)`` in a list; passwords that programs take as an option of
+one letter (see `otelhooks.telemetry.secret_options`), and in SQL and .netrc files; user and
+password in base64, as docker and npm keep them; bearer tokens, API keys with a known prefix, JSON
+web tokens, private keys, passwords and tokens in URLs (see `otelhooks.secret_forms`), card numbers
+that pass the Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms
+too. Already
 masked text stays as it is.
 
 Time is bounded: every pattern is linear in the length of the text, containers are read up to
@@ -39,8 +41,9 @@ from otelhooks.errors import ConfigError
 from otelhooks.records.arguments import as_number
 from otelhooks.records.failures import outline
 from otelhooks.secret_forms import FORMS
+from otelhooks.telemetry import secret_options, secret_statements
 from otelhooks.telemetry.secret_names import names_secret
-from otelhooks.telemetry.secret_options import cover, in_arguments
+from otelhooks.telemetry.secret_options import in_arguments
 
 _log = logging.getLogger("otelhooks.telemetry")
 
@@ -56,6 +59,8 @@ _VALUES = frozenset(("value", "Value", "values"))
 # Keys of a program, and of its arguments, as configurations of MCP servers have them.
 _PROGRAMS = ("command", "program", "cmd", "executable")
 _ARGUMENTS = frozenset(("args", "arguments", "argv"))
+# Keys under which docker and npm keep user and password in base64.
+_LOGINS = ("auth", "_auth")
 
 _compiled = lru_cache(maxsize=64)(re.compile)
 """Compile on first use: most processes record no content, and patterns cost time at import."""
@@ -77,20 +82,32 @@ _SHORTEST = 8
 """Shorter texts contain no form of a secret."""
 
 _BEARER = r"(?i)\bbearer\s{1,8}[A-Za-z0-9._~+/-]{16,}=*"
-_BASIC = r"(?i)(?<=\bbasic\s)[A-Za-z0-9+/]{8,}={0,2}"
+_QUOTE = r"(?:\\{0,31}[\"'])?"
+_BASIC = (  # after a scheme, or as in configurations of docker and npm
+    rf"(?i)(\bbasic\s|(?<![a-z0-9])auth{_QUOTE}\s{{0,8}}[:=]\s{{0,8}}{_QUOTE})"
+    r"([A-Za-z0-9+/]{8,}={0,2})"
+)
 _CARD = r"(?a)(?<![\d.])[2-6](?:[ -]?\d){12,18}(?!\d)"
 _EMAIL = r"(?a)(?<![\w.%+-])[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
 
 _KEY_CORE = (
     r"(?i)passw|passphrase|passcode|pwd|secret|credential|authorization|cookie|token"
-    r"|(?:api|access|private|signing|encryption)[_-]?key|(?<=[a-z0-9][_-])pass(?![a-z])"
+    r"|(?:api|access|private|signing|encryption|operator|account)[_-]?key|(?<=[a-z0-9][_-])pass(?![a-z])"
 )
 _KEY_CORES = ("pass", "pwd", "secret", "credential", "authorization", "cookie", "token", "key")
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
 _PREFIX = r"(?:[bBfFrRuU]{1,2}(?=\\{0,31}[\"']))?"  # of a literal in Python
 _OPENED = rf"(?:{_PREFIX}(\\{{0,31}})([\"'])|([\[{{]))?"
-_KEY_GAP = rf"(?:\\{{0,31}}[\"'])?\s{{0,16}}(?::=|=>|[:=])\s{{0,16}}{_OPENED}"
+_GO_TYPE = r"\s{1,4}(?:string|\[\]byte)(?=\s{1,4}=)"
+_KEY_GAP = rf"(?:\\{{0,31}}[\"']|{_GO_TYPE})?\s{{0,16}}(?::=|=>|[:=])\s{{0,16}}{_OPENED}"
+_TYPE = r"&?(?:'static\s)?[A-Za-z_.]{1,64}(?:\[[^\]\n=]{0,64}\]{1,3}|<[^>\n=]{0,64}>{1,3})?[?!]?"
+_TYPED = rf"(?<!=)(?<!=\s){_TYPE}(?:\s?\|\s?{_TYPE}){{0,4}}\s{{0,8}}=\s{{0,8}}"
+_CALLED = r"[\w.]{0,64}\(\s{0,64}"
+_LITERAL = (  # behind its type, in a call, or both
+    rf"(?:{_TYPED}(?:{_CALLED}){{0,2}}|(?:{_CALLED}){{1,2}}){_PREFIX}(\\{{0,31}})([\"'])()"
+)
+_BLOCK = r"[|>][+-]?[1-9]?[+-]?[ \t]{0,16}\r?\n"  # in YAML
 _OPTION_GAP = (  # in a command, or in the text of a list of arguments
     r"(?:(?:\s{0,16}\\\r?\n\s{0,16}|\s{1,16})(?![\s-])"
     rf"|\\{{0,31}}[\"']\s{{0,16}},\s{{0,16}}(?={_PREFIX}\\{{0,31}}[\"'](?!-))){_OPENED}"
@@ -228,7 +245,11 @@ class Redactor:
             if budget[0] <= 0:
                 break
             name = key if isinstance(key, str) else _text_of(key)
-            is_secret = self.is_on and (names_secret(name, item) or (is_pair and name in _VALUES))
+            is_secret = self.is_on and (
+                names_secret(name, item)
+                or (is_pair and name in _VALUES)
+                or (name in _LOGINS and isinstance(item, str) and _is_login(item))
+            )
             shown = self._mask_key(name, copy, numbers)
             if is_secret and not _is_empty(item):
                 copy[shown] = MASK
@@ -279,11 +300,13 @@ class Redactor:
         lower = text.lower()
         if "bearer" in lower:
             text = _compiled(_BEARER).sub(MASK, text)
-        if "basic" in lower:
+        if "basic" in lower or "auth" in lower:
             text = _compiled(_BASIC).sub(_mask_basic, text)
         text = _compiled(_CARD).sub(_mask_card, text)
         if keys:
-            text = cover(text, MASK)
+            text = secret_options.cover(text, MASK)
+            if "password" in lower or "identified" in lower:
+                text = secret_statements.cover(text, MASK)
         if keys and any(core in lower for core in _KEY_CORES):
             text = _mask_keys(text)
         if self._emails and "@" in text:
@@ -354,13 +377,17 @@ def _is_card(digits: str) -> bool:
 
 def _mask_basic(match: re.Match[str]) -> str:
     """Mask user and password in base64, but keep ordinary words."""
-    encoded = match.group().rstrip("=")
+    return f"{match[1]}{MASK}" if _is_login(match[2]) else match[0]
+
+
+def _is_login(value: str) -> bool:
+    """Return whether a text is user and password in base64."""
+    encoded = value.rstrip("=")
     try:
         decoded = base64.b64decode(f"{encoded}{'=' * (-len(encoded) % 4)}")
     except ValueError:
-        return match.group()
-    is_pair = b":" in decoded and decoded.decode("utf-8", "replace").isprintable()
-    return MASK if is_pair else match.group()
+        return False
+    return b":" in decoded and decoded.decode("utf-8", "replace").isprintable()
 
 
 def _mask_card(match: re.Match[str]) -> str:
@@ -387,7 +414,7 @@ def _mask_keys(text: str) -> str:
         is_tag = gap is None and _compiled(_TAG).search(before[: len(before) - len(left)])
         if (gap is not None or is_tag) and names_secret(name, ""):
             if gap is not None:
-                first, last = _value_extent(text, gap, core.group().lower())
+                first, last = _value_extent(text, gap, core)
             else:
                 first, last = elements.extent(right.end(), name)
             if last > first and text[first:last] not in ("null", "None"):
@@ -398,7 +425,7 @@ def _mask_keys(text: str) -> str:
     return "".join(pieces)
 
 
-def _value_extent(text: str, gap: re.Match[str], core: str) -> tuple[int, int]:
+def _value_extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int]:
     """Find where the value after a key starts and ends, without its quotes."""
     start = gap.end()
     escapes, quote, bracket = gap.groups()
@@ -413,8 +440,21 @@ def _value_extent(text: str, gap: re.Match[str], core: str) -> tuple[int, int]:
         return start, _closing_quote(text, start, len(escapes), quote)
     if bracket:
         return start - 1, _closing_bracket(text, start)
-    match = _compiled(_BARE_VALUES.get(core, _BARE_VALUE)).match(text, start)
+    if literal := _compiled(_LITERAL).match(text, start):
+        return _value_extent(text, literal, core)
+    if block := _compiled(_BLOCK).match(text, start):
+        return _block_extent(text, core.start(), block.end())
+    match = _compiled(_BARE_VALUES.get(core[0].lower(), _BARE_VALUE)).match(text, start)
     return (start, match.end()) if match else (start, start)
+
+
+def _block_extent(text: str, key: int, start: int) -> tuple[int, int]:
+    """Find the lines from `start` that are indented deeper than that of a key, as in YAML."""
+    line = text[text.rfind("\n", 0, key) + 1 : key]
+    deeper = min(len(line) - len(line.lstrip(" -")), 64) + 1
+    after = _compiled(rf"(?m)^(?! {{{deeper}}}|[ \t\r]*$)").search(text, start)
+    block = text[start : after.start() if after else len(text)]
+    return start + len(block) - len(block.lstrip()), start + len(block.rstrip())
 
 
 class _Elements:

@@ -17,8 +17,8 @@ _SECRET_ENDS = ("password", "passwd", "passphrase")  # PGPASSWORD is one word
 _SECRET_PAIRS = frozenset(
     [
         *((first, "key") for first in ("api", "access", "private", "secret", "signing")),
+        *((first, "key") for first in ("encryption", "operator", "account")),
         *(("pass", second) for second in ("word", "wd", "phrase", "code")),
-        ("encryption", "key"),
     ]
 )
 # The last word of a key whose value is a secret if it is text: tests pass or fail, too.

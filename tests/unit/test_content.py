@@ -266,6 +266,113 @@ class TestMaskText:
         assert time.process_time() - started < 20
 
 
+class TestInCode:
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ('password: str = "hunter2!"', f'password: str = "{MASK}"'),
+            ('password: Final[str]="hunter2!"', f'password: Final[str]="{MASK}"'),
+            ("password: str | None = b'hunter2!'", f"password: str | None = b'{MASK}'"),
+            ("const apiKey: string = 'k-1';", f"const apiKey: string = '{MASK}';"),
+            ("let apiKey: Map<string, u> | null = 'k-1'", None),
+            ('val apiKey: String? = "k-1"', f'val apiKey: String? = "{MASK}"'),
+            ('static API_KEY: &str = "k-1";', f'static API_KEY: &str = "{MASK}";'),
+            ('var password string = "hunter2!"', f'var password string = "{MASK}"'),
+            ('password: SecretStr = SecretStr("hunter2!")', None),
+            ('password = SecretStr("hunter2!")', f'password = SecretStr("{MASK}")'),
+            ('password = (\n    "hunter2!"\n)', f'password = (\n    "{MASK}"\n)'),
+            ('def f(password: str = "hunter2!", n: int = 2):', None),
+        ],
+    )
+    def test_a_typed_assignment_loses_its_value(self, redactor, text, masked):
+        found = redactor.mask_text(text)
+        assert "hunter2!" not in found
+        assert "k-1" not in found
+        assert found.count(MASK) == 1
+        assert masked is None or found == masked
+
+    @pytest.mark.parametrize("text", ['token=abc1="x"', 'password: hunter2 = "x"'])
+    def test_what_no_type_can_be_is_the_value(self, redactor, text):
+        assert redactor.mask_text(text).startswith(text.split("=")[0].split(":")[0])
+        assert "abc1" not in redactor.mask_text(text)
+        assert "hunter2" not in redactor.mask_text(text)
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("db:\n  password: |\n    one\n\n    two\n  user: a", f"{MASK}\n  user: a"),
+            ("password: >-\r\n  one two\r\nuser: a", f"password: >-\r\n  {MASK}\r\nuser: a"),
+            ("- password: |2-\n    one\n  user: a", f"{MASK}\n  user: a"),
+            ("password: |\n  one\n  two", f"password: |\n  {MASK}"),
+        ],
+    )
+    def test_a_block_of_yaml_is_masked_to_its_end(self, redactor, text, masked):
+        found = redactor.mask_text(text)
+        assert found.endswith(masked)
+        assert "one" not in found
+        assert "two" not in found
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("export OPERATOR_KEY=302e0201", f"export OPERATOR_KEY={MASK}"),
+            ("AccountName=a;AccountKey=Zm9+/w==;x=y", f"AccountName=a;AccountKey={MASK};x=y"),
+            ('x {"auth": "YW5uOmh1bnRlcjI="}', f'x {{"auth": "{MASK}"}}'),
+            (r"{\"auth\": \"YW5uOmh1bnRlcjI=\"}", rf"{{\"auth\": \"{MASK}\"}}"),
+            ("//registry/:_auth=YW5uOmh1bnRlcjI=", f"//registry/:_auth={MASK}"),
+            ("CREATE USER a IDENTIFIED BY 'x''y';", f"CREATE USER a IDENTIFIED BY '{MASK}';"),
+            ("create user a identified by 'xy'", f"create user a identified by '{MASK}'"),
+            ("ALTER USER 'a'@'h' IDENTIFIED WITH plug BY 'x'", None),
+            ("SET PASSWORD FOR 'a'@'h' = 'x'", f"SET PASSWORD FOR 'a'@'h' = '{MASK}'"),
+            ("SET PASSWORD FOR 'a' = PASSWORD('x')", f"SET PASSWORD FOR 'a' = PASSWORD('{MASK}')"),
+            ('ALTER ROLE a ENCRYPTED PASSWORD "x"', f'ALTER ROLE a ENCRYPTED PASSWORD "{MASK}"'),
+            (r"psql -c \"alter role a password \'x\'\"", None),
+            ("machine h login u password p4", f"machine h login u password {MASK}"),
+            ("machine h\n\tlogin u\n\tpassword p4\n", f"machine h\n\tlogin u\n\tpassword {MASK}\n"),
+        ],
+    )
+    def test_so_are_keys_logins_statements_and_netrc(self, redactor, text, masked):
+        found = redactor.mask_text(text)
+        assert found.count(MASK) == 1
+        assert masked is None or found == masked
+        assert redactor.mask_text(found) == found
+
+    def test_logins_in_values_are_masked_too(self, redactor):
+        value = {"auths": {"r": {"auth": "YW5uOmh1bnRlcjI="}}, "auth": "required"}
+        assert redactor.mask(value) == {"auths": {"r": {"auth": MASK}}, "auth": "required"}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "A record is identified by 'id', a user by the password 'policy' of the page.",
+            "The default login page asks the machine for a password string, then for a type.",
+            "auth: required, auth=enabledByDefault, oauth: 'YW5uOmh1bnRlcjI='",
+            "the account is the key; the operator has a key: none of them here",
+            "max_tokens: int = 5\nprimary_key: str = 'id'\naccount: str = 'k'",
+            "if pass_count == 2 and key: value = fn('x')",
+            "select password from users where name = 'x'; -- create user later",
+            "note: |\n  first\n  second\n",
+        ],
+    )
+    def test_ordinary_text_and_code_stay(self, redactor, text):
+        assert redactor.mask_text(text) == text
+
+    @pytest.mark.parametrize(
+        "unit",
+        [
+            *("create user ", "PASSWORD ", "PASSWORD '", "IDENTIFIED BY ", "machine a login b "),
+            *("machine ", "password: |\n", "password: |\n ", "  password: |\n\n", "token: a|"),
+            *("token: a[", "token: (", "token: f(f(", 'auth": "', "password: a = ", "' password"),
+            *("PASSWORD ''", "alter role password"),
+        ],
+    )
+    def test_hostile_text_takes_bounded_time(self, redactor, unit):
+        text = unit * (200_000 // len(unit))
+        started = time.process_time()
+        redactor.mask_text(text)
+        assert time.process_time() - started < 10
+
+
 class TestRedactorSetting:
     def test_false_masks_nothing_but_still_copies(self):
         value = {"password": "hunter2"}
