@@ -40,6 +40,23 @@ Fields = list[tuple[str, str]]
 """The caller's fields, encoded: pairs of a name and `"name":value`."""
 
 
+class State(NamedTuple):
+    """How far a chain is: what its next line continues."""
+
+    head: str = GENESIS
+    """Hash of the last record."""
+    records: int = 0
+    """Number of sealed records; the number of the next one."""
+    segment: int = 0
+    """Number of the newest segment."""
+    lines: int = 0
+    """Lines of that segment."""
+    size: int = 0
+    """Bytes of that segment."""
+    total: int = 0
+    """Bytes of the chain."""
+
+
 class Line(NamedTuple):
     """One sealed line and the segment it belongs to."""
 
@@ -47,6 +64,8 @@ class Line(NamedTuple):
     """Number of the segment, from 1."""
     data: bytes
     """The line with its newline."""
+    after: State
+    """The chain with this line."""
 
 
 class FileName(NamedTuple):
@@ -198,7 +217,8 @@ def parse(raw: bytes) -> Parsed | None:
 class Chain:
     """Seals records into lines and returns the segment of each line.
 
-    Not thread-safe: its owner serialises the calls.
+    It has no state: the last line that was queued has it. So an exception that a
+    signal handler raises while a line is sealed, or before it is kept, leaves no gap.
 
     Args:
         start_ns: Start of the chain, Unix time in nanoseconds.
@@ -212,29 +232,23 @@ class Chain:
         self, start_ns: int, pid: int, rotate_bytes: int, parent: str | None = None
     ) -> None:
         self.id: str = chain_id(start_ns, pid)
-        self.head = GENESIS
-        """Hash of the last record."""
-        self.segment: int = 0
         self._pid = pid
         self._parent = parent
         self._rotate_bytes = rotate_bytes
-        self.records: int = 0
-        """Number of sealed records; the number of the next one."""
-        self._lines = 0
-        self._bytes = 0
 
     def open(self, now_ns: int) -> Line:
         """Begin the first segment."""
-        return self._open(now_ns, "process" if self._parent is None else "fork")
+        return self._open(State(), now_ns, "process" if self._parent is None else "fork")
 
-    def go_on(self, now_ns: int) -> Line:
+    def go_on(self, state: State, now_ns: int) -> Line:
         """Begin the next segment, as the file of this one was moved or deleted."""
-        return self._open(now_ns, MOVED)
+        return self._open(state, now_ns, MOVED)
 
-    def add(self, fields: Fields, now_ns: int) -> list[Line]:
+    def add(self, state: State, fields: Fields, now_ns: int) -> list[Line]:
         """Seal one record.
 
         Args:
+            state: After the line before.
             fields: What `encode` returned.
             now_ns: Time of the record, Unix time in nanoseconds.
 
@@ -242,57 +256,62 @@ class Chain:
             The lines to write, in order; more than one if a new segment begins.
         """
         size = sum(len(text) + 1 for _, text in fields)
-        lines: list[Line] = []
         # The first line of a segment is its opening record: a segment with more lines is full
         # enough to be closed.
-        if self._lines > 1 and self._bytes + size > self._rotate_bytes:
-            lines += [self._close(now_ns, self.segment + 1), self._open(now_ns, "rotation")]
-        lines.append(self._seal(fields, now_ns))
-        return lines
+        if state.lines <= 1 or state.size + size <= self._rotate_bytes:
+            return [_seal(state, fields, now_ns)]
+        closing = _close(state, now_ns, state.segment + 1)
+        opening = self._open(closing.after, now_ns, "rotation")
+        return [closing, opening, _seal(opening.after, fields, now_ns)]
 
-    def lost(self, count: int, now_ns: int) -> Line:
-        """Seal the statement that `count` records could not be kept anywhere."""
-        return self._control("lost", now_ns, count=count)
-
-    def close(self, now_ns: int) -> Line:
-        """Seal the record that ends the chain; nothing may follow it."""
-        return self._close(now_ns, None)
-
-    def _open(self, now_ns: int, start: str) -> Line:
-        self.segment += 1
-        self._lines = 0
-        self._bytes = 0
-        return self._control(
+    def _open(self, state: State, now_ns: int, start: str) -> Line:
+        number = state.segment + 1
+        return _control(
+            state._replace(segment=number, lines=0, size=0),
             "open",
             now_ns,
             chain=self.id,
             parent=self._parent,
             pid=self._pid,
             schema=SCHEMA,
-            segment=self.segment,
+            segment=number,
             start=start,
         )
 
-    def _close(self, now_ns: int, following: int | None) -> Line:
-        return self._control("closed", now_ns, lines=self._lines + 1, next=following)
 
-    def _control(self, kind: str, now_ns: int, **fields: object) -> Line:
-        fields["audit"] = kind
-        encoded = [(name, f'"{name}":{_encoder.encode(value)}') for name, value in fields.items()]
-        return self._seal(encoded, now_ns)
+def lost(state: State, count: int, now_ns: int) -> Line:
+    """Seal the statement that `count` records could not be kept anywhere."""
+    return _control(state, "lost", now_ns, count=count)
 
-    def _seal(self, fields: Fields, now_ns: int) -> Line:
-        parts = [
-            *fields,
-            ("prev", f'"prev":"{self.head}"'),
-            ("seq", f'"seq":{self.records}'),
-            ("time", f'"time":"{rfc3339(now_ns)}"'),
-        ]
-        parts.sort()
-        body = "{" + ",".join(text for _, text in parts)
-        self.head = hashlib.sha256(f"{body}}}".encode()).hexdigest()
-        data = f'{body},"hash":"{self.head}"}}\n'.encode()
-        self.records += 1
-        self._lines += 1
-        self._bytes += len(data)
-        return Line(self.segment, data)
+
+def close(state: State, now_ns: int) -> Line:
+    """Seal the record that ends the chain; nothing may follow it."""
+    return _close(state, now_ns, None)
+
+
+def _close(state: State, now_ns: int, following: int | None) -> Line:
+    return _control(state, "closed", now_ns, lines=state.lines + 1, next=following)
+
+
+def _control(state: State, kind: str, now_ns: int, **fields: object) -> Line:
+    fields["audit"] = kind
+    encoded = [(name, f'"{name}":{_encoder.encode(value)}') for name, value in fields.items()]
+    return _seal(state, encoded, now_ns)
+
+
+def _seal(state: State, fields: Fields, now_ns: int) -> Line:
+    head, records, segment, lines, size, total = state
+    parts = [
+        *fields,
+        ("prev", f'"prev":"{head}"'),
+        ("seq", f'"seq":{records}'),
+        ("time", f'"time":"{rfc3339(now_ns)}"'),
+    ]
+    parts.sort()
+    body = "{" + ",".join(text for _, text in parts)
+    head = hashlib.sha256(f"{body}}}".encode()).hexdigest()
+    data = f'{body},"hash":"{head}"}}\n'.encode()
+    added = len(data)
+    return Line(
+        segment, data, State(head, records + 1, segment, lines + 1, size + added, total + added)
+    )

@@ -1,8 +1,9 @@
 """The audit trail: callers seal records into a chain, a writer thread brings them to disk.
 
 A record is sealed when it is queued, so that its place in the chain never changes, whatever happens
-to the disk. Like telemetry, this code never raises into its caller; `Audit.required` lets the
-caller fail closed.
+to the disk. It gets its place by being queued, in one step: an exception that a signal handler
+raises comes before or after. Like telemetry, this code never raises into its caller;
+`Audit.required` lets the caller fail closed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.audit.chain import Chain, Fields, encode
+from otelhooks.audit.chain import Chain, Fields, close, encode, lost
 from otelhooks.audit.segment import is_transient, occupied, place, unusable
 from otelhooks.audit.ticket import Ticket
 from otelhooks.audit.writer import Writer, logger
@@ -126,7 +127,9 @@ class Audit:
     @property
     def segment(self) -> Path | None:
         """The file of the last record; None in a process that has not begun its chain."""
-        return self._started[1].path(self._started[0].segment) if self._started else None
+        with self._lock:
+            started = self._started
+            return started[1].path(started[1].state.segment) if started else None
 
     @property
     def chain(self) -> str:
@@ -139,7 +142,8 @@ class Audit:
 
         Kept elsewhere, it lets `verify` prove all records before it.
         """
-        return self._started[0].head if self._started else ""
+        with self._lock:
+            return self._started[1].state.head if self._started else ""
 
     def write(self, record: Mapping[str, Any]) -> Ticket:
         """Put a record into the trail without waiting. Never raises.
@@ -233,8 +237,8 @@ class Audit:
             chain, writer = self._started
             if is_first:
                 self._leave_lost_segment(chain, writer)
-                self._say_lost(chain, writer)
-                writer.put(chain.close(self._clock()))
+                self._say_lost(writer)
+                writer.put([close(writer.state, self._clock())])
         exits.unregister(self._at_exit)
         return writer.end(timeout) if is_first else writer.flush(0)
 
@@ -253,8 +257,8 @@ class Audit:
         """Begin the chain of this process; with the lock held."""
         chain = Chain(self._clock(), os.getpid(), self._rotate_bytes, self._parent)
         writer = Writer(self._folder, self._stem, chain.id, self._lock, self._group_wait_s)
+        writer.put([chain.open(self._clock())])
         self._started = chain, writer
-        writer.put(chain.open(self._clock()))
         return self._started
 
     def _put(self, fields: Fields, ticket: Ticket) -> str:
@@ -265,12 +269,10 @@ class Audit:
         if not writer.start():
             return "no thread can be started"
         self._leave_lost_segment(chain, writer)
-        self._say_lost(chain, writer)
-        *controls, line = chain.add(fields, self._clock())
-        ticket.seq = chain.records - 1
-        for control in controls:
-            writer.put(control)
-        writer.put(line, ticket)
+        self._say_lost(writer)
+        lines = chain.add(writer.state, fields, self._clock())
+        ticket.seq = lines[-1].after.records - 1
+        writer.put(lines, ticket)
         return ""
 
     def _leave_lost_segment(self, chain: Chain, writer: Writer) -> None:
@@ -278,12 +280,12 @@ class Audit:
 
         This comes before a record is sealed, so that the next segment has its opening record first.
         """
-        if writer.misses(chain.segment):
-            writer.put(chain.go_on(self._clock()))
+        if writer.misses(writer.state.segment):
+            writer.put([chain.go_on(writer.state, self._clock())])
 
-    def _say_lost(self, chain: Chain, writer: Writer) -> None:
+    def _say_lost(self, writer: Writer) -> None:
         if self._unsaid:
-            writer.put(chain.lost(self._unsaid, self._clock()))
+            writer.put([lost(writer.state, self._unsaid, self._clock())])
             self._unsaid = 0
 
     def start_anew_in_child(self) -> None:

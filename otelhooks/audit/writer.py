@@ -9,7 +9,7 @@ from collections import deque
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from otelhooks.audit.chain import Line, parse_file_name, segment_name, spool_name
+from otelhooks.audit.chain import Line, State, parse_file_name, segment_name, spool_name
 from otelhooks.audit.segment import Segment, SegmentGoneError, Spool, cause, hint
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ class Writer:
         """Failed records that now wait to be tried again."""
         self.written: int = 0
         """Records on disk, including those stored late."""
-        self.queued_bytes: int = 0
         self.spool: Spool = Spool(folder / spool_name(stem, chain))
         self._folder = folder
         self._stem = stem
@@ -70,8 +69,8 @@ class Writer:
         self._work = threading.Condition(lock)
         self._progress = threading.Condition(lock)
         self._queue: deque[_Queued] = deque()
-        self._accepted = 0  # lines ever queued, and ever stored: what `flush` compares
-        self._stored = 0
+        self._stored = 0  # lines ever stored
+        self._on_disk = State()
         self._kept = 0  # how many of the first queued lines are in the spool file
         self._segment: Segment | None = None
         self._lost = 0  # number of the newest segment whose file was moved or deleted
@@ -97,14 +96,26 @@ class Writer:
         """
         self._segment = Segment(self.path(1))
 
-    def put(self, line: Line, ticket: Ticket | None = None) -> None:
-        """Queue a line; with the lock held."""
-        queued = _Queued(line, ticket)
-        self._queue.append(queued)
-        self.queued_bytes += len(line.data)
-        self._accepted += 1
+    @property
+    def state(self) -> State:
+        """The chain with all lines that were queued; with the lock held."""
+        return self._queue[-1].line.after if self._queue else self._on_disk
+
+    @property
+    def queued_bytes(self) -> int:
+        """How many bytes wait; with the lock held."""
+        return self.state.total - self._on_disk.total
+
+    def put(self, lines: list[Line], ticket: Ticket | None = None) -> None:
+        """Queue lines in one step, the last with a receipt if there is one; with the lock held.
+
+        How far the chain is follows from the queue alone.
+        """
+        queued = [_Queued(line, None) for line in lines]
+        queued[-1].ticket = ticket
+        self._queue.extend(queued)
         if self._retry_at is not None:  # do not wait for a disk that is known not to work
-            self._fail(queued)
+            self._fail(queued[-1])
         self._wake()
 
     def misses(self, number: int) -> bool:
@@ -143,7 +154,7 @@ class Writer:
         """Wait until all lines so far are on disk; see `Audit.flush`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            target, attempts = self._accepted, self._attempts_failed
+            target, attempts = self._stored + len(self._queue), self._attempts_failed
             self._retry_now()
             while self._stored < target and self._attempts_failed == attempts:
                 rest = None if deadline is None else deadline - time.monotonic()
@@ -219,6 +230,10 @@ class Writer:
     # The rest runs in the thread.
 
     def _run(self) -> None:
+        with self._lock:
+            if self._thread not in (None, threading.current_thread()):
+                return  # an exception came when it was just started, and another one was
+            self._thread = threading.current_thread()
         while (step := self._next_step()) is not None:
             try:
                 step()
@@ -264,7 +279,7 @@ class Writer:
         with self._lock:
             for _ in range(count):
                 queued = self._queue.popleft()
-                self.queued_bytes -= len(queued.line.data)
+                self._on_disk = queued.line.after
                 if queued.ticket is not None:
                     self.written += 1
                     if queued.has_failed:

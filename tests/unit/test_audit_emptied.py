@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from otelhooks.audit import Audit, verify
-from otelhooks.audit.chain import Chain, segment_name, spool_name
+from otelhooks.audit.chain import Chain, close, segment_name, spool_name
 from otelhooks.audit.segment import Segment
 from otelhooks.cli.audit import audit as command
 
@@ -83,7 +83,9 @@ def test_a_segment_that_is_just_being_made_is_not_a_finding(tmp_path: Path) -> N
 def test_a_crash_with_a_spool_is_not_a_cut_in_the_middle(tmp_path: Path) -> None:
     """The spool lies behind the last segment, which a killed process leaves without an end."""
     chain = Chain(1_780_000_000_000_000_000, 4711, 10_000)
-    lines = [chain.open(1), *chain.add([], 2), *chain.add([], 3)]
+    lines = [chain.open(1)]
+    lines += chain.add(lines[-1].after, [], 2)
+    lines += chain.add(lines[-1].after, [], 3)
     segment = tmp_path / segment_name("audit", chain.id, 1)
     segment.write_bytes(b"".join(line.data for line in lines[:2]))
     segment.with_name(spool_name("audit", chain.id)).write_bytes(lines[2].data)
@@ -129,7 +131,8 @@ def test_a_child_process_misses_the_trail_of_the_process_it_was_forked_from(
         first = parent.segment
     assert first is not None
     chain = Chain(1_780_000_000_000_000_000, 4712, 10_000, first.name[6:-13])
-    lines = [chain.open(1), chain.close(2)]
+    lines = [chain.open(1)]
+    lines.append(close(lines[-1].after, 2))
     child = tmp_path / segment_name("audit", chain.id, 1)
     child.write_bytes(b"".join(line.data for line in lines))
     assert verify(tmp_path) == []
