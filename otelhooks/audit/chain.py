@@ -240,9 +240,9 @@ class Chain:
         """Begin the first segment."""
         return self._open(State(), now_ns, "process" if self._parent is None else "fork")
 
-    def go_on(self, state: State, now_ns: int) -> Line:
-        """Begin the next segment, as the file of this one was moved or deleted."""
-        return self._open(state, now_ns, MOVED)
+    def go_on(self, state: State, lost: int, now_ns: int) -> Line:
+        """Begin the segment after the newest whose file was moved or deleted, by its number."""
+        return self._open(state._replace(segment=lost), now_ns, MOVED)
 
     def add(self, state: State, fields: Fields, now_ns: int) -> list[Line]:
         """Seal one record.

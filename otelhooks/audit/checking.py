@@ -117,27 +117,34 @@ def _chains(folder: Path, stem: str | None) -> Chains:
     return chains
 
 
-def _why_missing(path: Path, expected: int | None) -> str:
-    """Return what is known about a hole before a segment; nothing if only that it is there."""
-    first = _first_after_loss(path)
+def _why_missing(files: list[tuple[FileName, Path]], expected: int | None) -> str:
+    """Return what is known about a hole before files; nothing if only that it is there."""
+    first = _first_after_loss(files)
     if first is None:
         return ""
-    what = "" if expected is None else f": {numbers('record', expected, first - 1)}"
+    what = ""
+    if expected is not None:
+        lost = numbers("record", expected, first - 1) if first > expected else "it held no record"
+        what = f": {lost}"
     return f"; the process noticed that it was moved or deleted, and continued here{what}"
 
 
-def _first_after_loss(path: Path) -> int | None:
-    """Return the first record of a segment that continues a lost one; None for any other."""
-    first = None
-    with path.open("rb") as file:
-        for raw in file:
-            parsed = parse(raw.rstrip(b"\n"))
-            if parsed is None or not parsed.is_intact:
-                return None
-            first = parsed.seq if first is None else first
-            # What waited for the lost segment comes before the opening record.
-            if parsed.control == "open":
-                return first if parsed.fields.get("start") == MOVED else None
+def _first_after_loss(files: list[tuple[FileName, Path]]) -> int | None:
+    """Return the first record of files that continue a lost segment; None for any others.
+
+    What waited for the lost segment comes before the opening record of the next one, if that was
+    written; a file that was lost before its first line has none.
+    """
+    for name, path in files:
+        with path.open("rb") as file:
+            line = file.readline()
+        if not line:
+            continue
+        first = parse(line.rstrip(b"\n"))
+        if first is None or not first.is_intact:
+            return None
+        is_own = first.control == "open" and first.fields.get("segment") == name.number
+        return None if is_own and first.fields.get("start") != MOVED else first.seq
     return None
 
 
@@ -175,21 +182,23 @@ def _check_chain(
             if name.number != number + 1:
                 if not is_single:
                     lacking = numbers("segment", number + 1, name.number - 1)
-                    told = _why_missing(path, state.expected)
+                    told = _why_missing(files[index:], state.expected)
                     report.add(path, 0, "missing", f"{lacking} before this one{told}")
                 state.expected = None
             number = name.number
             # Checked before reading: a writer that closes meanwhile must not look like a crash.
             is_live = is_last and is_locked(path)
         before = len(report.findings)
-        check_file(report, path, name, state, missing, may_grow=is_live)
+        is_left = _first_after_loss(files[index + 1 :]) is not None
+        check_file(report, path, name, state, missing, may_grow=is_live or is_left)
         if not is_spool and not state.is_closed and not is_last:
-            if state.last is not None and _first_after_loss(files[index + 1][1]) is not None:
+            if is_left:
                 message = (
                     "the segment was moved or deleted while it was written, and is back; the "
                     "chain continues in the next segment"
                 )
-                report.add(path, state.last[1].line, "moved", message, "warning")
+                at = state.last[1].line if state.last and state.last[0] == path else 0
+                report.add(path, at, "moved", message, "warning")
                 continue  # a missing record is a gap in the numbers
             if state.last is not None and len(report.findings) == before:
                 message = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from otelhooks.audit.chain import GENESIS, SCHEMA, FileName, Parsed, parse
+from otelhooks.audit.chain import GENESIS, SCHEMA, FileName, Parsed, parse, segment_name
 from otelhooks.audit.segment import read_schema
 
 if TYPE_CHECKING:
@@ -67,16 +67,8 @@ def check_file(
     is_spool = name.number == 0
     state.is_closed = is_spool and state.is_closed
     found = len(report.findings)
-    records: list[Record | int] = []  # a number is a line that is not a record
-    is_torn = False
-    total = 0
-    with path.open("rb") as file:
-        for total, raw in enumerate(file, 1):
-            if raw.endswith(b"\n"):
-                parsed = parse(raw[:-1])
-                records.append(total if parsed is None else Record(total, parsed))
-            else:  # the last line
-                is_torn = True
+    records, is_torn = _read(path)
+    total = len(records) + is_torn
     if (
         not total and not may_grow and not is_spool
     ):  # a writer creates the file when its first record is on its way
@@ -97,7 +89,9 @@ def check_file(
         last = by_number[max(by_number)]
         state.last = (path, last)
         is_clean = len(report.findings) == found
-        _check_closing(report, path, records, last, state, is_spool=is_spool, is_clean=is_clean)
+        _check_closing(
+            report, path, records, last, state, name, is_spool=is_spool, is_clean=is_clean
+        )
     for record in by_number.values():
         if record.parsed.is_intact:
             report.records += 1
@@ -108,6 +102,20 @@ def check_file(
     if is_spool and by_number:
         message = f"{len(by_number)} records are in the spool file: the segment was not writable"
         report.add(path, 0, "spooled", message, "warning")
+
+
+def _read(path: Path) -> tuple[list[Record | int], bool]:
+    """Return the whole lines of a file, numbers for foreign ones, and whether the last is torn."""
+    records: list[Record | int] = []
+    is_torn = False
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            if raw.endswith(b"\n"):
+                parsed = parse(raw[:-1])
+                records.append(number if parsed is None else Record(number, parsed))
+            else:  # the last line
+                is_torn = True
+    return records, is_torn
 
 
 def _check_opening(
@@ -127,10 +135,35 @@ def _check_opening(
         stated = (fields.get("chain"), fields.get("segment"))
         if isinstance(fields.get("parent"), str):
             state.forked_from = (path, fields["parent"])
-        if stated != (name.chain, name.number):
+        if stated != (name.chain, name.number) and not _has_waited(records, path, name):
             message = f"the file was written as segment {stated[1]} of chain {stated[0]}"
             report.add(path, 1, "renamed", message)
     return True
+
+
+def _has_waited(records: list[Record | int], path: Path, name: FileName) -> bool:
+    """Return whether the first line is that of an earlier segment, which was lost before it."""
+    for number in range(1, name.number):
+        if _is_opening(records[0], name.chain, number):
+            own = path.with_name(segment_name(name.stem, name.chain, number))
+            is_back = own.exists() and not _opens(_read(own)[0], name.chain, number)
+            return is_back or _opens(records, name.chain, name.number)
+    return False
+
+
+def _opens(records: list[Record | int], chain: str, number: int) -> bool:
+    return any(_is_opening(record, chain, number) for record in records)
+
+
+def _is_opening(record: Record | int, chain: str, number: int) -> bool:
+    """Return whether a line is the opening record of a segment."""
+    return (
+        isinstance(record, Record)
+        and record.parsed.is_intact
+        and record.parsed.control == "open"
+        and record.parsed.fields.get("chain") == chain
+        and record.parsed.fields.get("segment") == number
+    )
 
 
 def _check_order(
@@ -256,6 +289,7 @@ def _check_closing(
     records: Sequence[Record | int],
     last: Record,
     state: State,
+    name: FileName,
     *,
     is_spool: bool,
     is_clean: bool,
@@ -264,9 +298,9 @@ def _check_closing(
     state.is_closed = last.parsed.control == "closed"
     following = fields.get("next") if state.is_closed else None
     state.following = following if isinstance(following, int) else None
-    first = records[0]
-    is_whole = isinstance(first, Record) and first.parsed.control == "open"
-    if is_spool or not is_whole:  # part of a segment, or of several
+    if is_spool or not _is_opening(
+        records[0], name.chain, name.number
+    ):  # part of a segment, or of several
         return
     count = 0
     for record in records:

@@ -281,7 +281,7 @@ class Audit:
         This comes before a record is sealed, so that the next segment has its opening record first.
         """
         if writer.misses(writer.state.segment):
-            writer.put([chain.go_on(writer.state, self._clock())])
+            writer.put([chain.go_on(writer.state, writer.lost, self._clock())])
 
     def _say_lost(self, writer: Writer) -> None:
         if self._unsaid:

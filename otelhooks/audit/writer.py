@@ -60,6 +60,8 @@ class Writer:
         """Failed records that now wait to be tried again."""
         self.written: int = 0
         """Records on disk, including those stored late."""
+        self.lost: int = 0
+        """Number of the newest segment whose file was moved or deleted; 0 for none."""
         self.spool: Spool = Spool(folder / spool_name(stem, chain))
         self._folder = folder
         self._stem = stem
@@ -73,7 +75,6 @@ class Writer:
         self._on_disk = State()
         self._kept = 0  # how many of the first queued lines are in the spool file
         self._segment: Segment | None = None
-        self._lost = 0  # number of the newest segment whose file was moved or deleted
         self._thread: threading.Thread | None = None
         self._is_ending = False
         self._retry_at: float | None = None  # monotonic seconds; None: writing works
@@ -127,13 +128,13 @@ class Writer:
             number: Of the newest segment, from 1.
         """
         segment = self._segment
-        if number > self._lost and segment is not None and segment.path == self.path(number):
+        if number > self.lost and segment is not None and segment.path == self.path(number):
             try:
                 if segment.is_gone():
                     self._on_failure(SegmentGoneError(segment.path))
             except OSError:
                 pass  # the folder cannot be read: the next write fails for the same cause
-        return number <= self._lost
+        return number <= self.lost
 
     def start(self) -> bool:
         """Start the thread unless it runs; with the lock held.
@@ -333,7 +334,8 @@ class Writer:
         name = parse_file_name(error.path.name)
         assert name is not None, "the writer names its segments itself"
         with self._lock:
-            self._lost = max(self._lost, name.number)
+            self.lost = max(self.lost, name.number)
+            self._retry_at = 0.0  # the next one is not in the way of what took this one
             for queued in self._queue:
                 if queued.line.segment == name.number:
                     queued.line = queued.line._replace(segment=name.number + 1)

@@ -649,6 +649,67 @@ def test_a_segment_that_was_moved_can_be_put_back(tmp_path):
 
 
 @posix_only
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "move write write",
+        "move move write flush move write",
+        "write flush move",
+        "full write move ok write",
+        "full write write write move ok write write",
+        "write flush write move move flush move",
+        "full write flush move write move write full move",
+        "write move full move write ok move write write",
+    ],
+)
+@pytest.mark.parametrize("rotate_bytes", [700, 1_000_000])
+def test_segments_that_are_put_back_make_the_chain_whole(tmp_path, disk, steps, rotate_bytes):
+    away: list[Path] = []
+    with Audit(tmp_path, rotate_bytes=rotate_bytes) as audit:
+        for step in steps.split():
+            if step == "write":
+                audit.write({"n": 1})
+            elif step == "flush":
+                audit.flush(0.1)
+            elif step == "move":
+                audit.flush(0.02)
+                if live := sorted(tmp_path.glob("*.jsonl")):
+                    moved_away(live[-1])
+                    away.append(live[-1])
+            else:
+                disk.full = (".jsonl",) if step == "full" else ()
+        disk.full = ()
+    for lost in away:
+        assert not lost.exists(), "no name is used twice"
+        (tmp_path / "other" / lost.name).rename(lost)
+    assert {finding.kind for finding in verify(tmp_path)} <= {"moved"}
+    assert len(callers(tmp_path)) == steps.split().count("write")
+
+
+@posix_only
+def test_a_segment_that_is_emptied_before_it_is_put_back_is_a_gap(tmp_path):
+    with Audit(tmp_path) as audit:
+        assert audit.append({"n": 1})
+        lost = audit.segment
+        assert lost is not None
+        moved_away(lost)
+        audit.append({"n": 2})
+    lost.write_bytes(b"")
+    assert {finding.kind for finding in verify(tmp_path)} == {"gap", "moved"}
+
+
+@posix_only
+def test_what_a_lost_segment_without_a_record_lacks_is_told(tmp_path):
+    with Audit(tmp_path) as audit:
+        lost = audit.segment
+        assert lost is not None
+        lost.unlink()
+        audit.append({"n": 1})
+    [finding] = verify(tmp_path)
+    assert finding.message.endswith("and continued here: it held no record")
+
+
+@posix_only
 def test_what_waits_for_a_segment_that_is_deleted_goes_into_the_next_one(tmp_path, disk):
     """The usual way to make room on a full disk is to delete the largest file."""
     with Audit(tmp_path) as audit:
