@@ -12,6 +12,7 @@ ignored by default although their category says otherwise (Unicode's
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -22,6 +23,7 @@ __all__ = [
     "LOGGED",
     "columns_of",
     "counted",
+    "disguise",
     "is_unseen",
     "one_line",
     "pieces",
@@ -52,6 +54,11 @@ _LOOKS_BLANK = frozenset(
         ),
     )
 )
+_HARMLESS = re.compile(r"(?<![!-~])[\u200c\u200d]|[\ufe00-\ufe0f]")
+"""Joiners in scripts that need them and between pictures, and selectors of a picture's form."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+_WITHOUT_TWINS = frozenset(("Hiragana", "Katakana", "Halfwidth", "Bopomofo", "Hangul", ""))
+"""Scripts that mix with others in ordinary words, and have no letters that look like theirs."""
 _MAX_MARKS = 4
 """Most marks that may be stacked on one letter; more of them cover the lines around it."""
 
@@ -129,6 +136,34 @@ def columns_of(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(1 + (unicodedata.east_asian_width(char) in "AFW") for char in text)
+
+
+def disguise(text: str) -> str:
+    """Return why text may be another than it looks like; empty for ordinary text.
+
+    A word with letters of several scripts may have a letter that only looks like the expected one.
+    Invisible characters may change the direction of writing, or make two texts look like one.
+    """
+    if text.isascii():
+        return ""
+    found: list[str] = []
+    for word in _LETTERS.findall(text):
+        scripts = set[str]() if word.isascii() else {*map(_script, set(word))} - _WITHOUT_TWINS
+        if len(scripts) > 1:
+            found.append(f"letters of {' and '.join(sorted(scripts))} in one word")
+            break
+    unseen = set(_HARMLESS.sub("", text))
+    if any(char in _LOOKS_BLANK or unicodedata.category(char) in ("Cf", "Co") for char in unseen):
+        found.append("invisible characters")
+    return ", ".join(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _script(letter: str) -> str:
+    """Return the script of a letter; empty if its name says none."""
+    name = unicodedata.name(letter, "")
+    is_letter = " LETTER " in name or name.startswith("MATHEMATICAL ")
+    return name.partition(" ")[0].capitalize() if is_letter else ""
 
 
 def is_unseen(char: str) -> bool:

@@ -17,9 +17,9 @@ from typing import Any
 import pydantic
 
 from otelhooks import types
-from otelhooks.plain_text import columns_of, one_line, pieces, sanitize
+from otelhooks.plain_text import columns_of, disguise, one_line, pieces, sanitize
 
-__all__ = ["argument", "as_json", "block", "full", "named", "summary"]
+__all__ = ["argument", "as_json", "block", "full", "mark", "named", "summary"]
 
 _NAME = 40
 """Most columns of a name."""
@@ -46,7 +46,10 @@ def summary(title: str, call: types.ToolCall, reason: str, size: os.terminal_siz
         lines.append(_cut(f"Reason: {sanitize(reason)}", columns))
     args = list(call.args.items())
     shown = args if len(args) <= room else args[: room - 1]
-    lines += [_cut(f"{argument(key)} = {_json(value)}", columns, "  ") for key, value in shown]
+    lines += [
+        _cut(f"{argument(key)}{mark(key, value)} = {_json(value)}", columns, "  ")
+        for key, value in shown
+    ]
     if len(shown) < len(args):
         lines.append(f"  ... and {len(args) - len(shown)} more arguments")
     return lines
@@ -72,7 +75,7 @@ def full(call: types.ToolCall, reason: str, size: os.terminal_size) -> Iterator[
         if text:
             yield from block(f"  {fact}: ", text, size)
     for key, value in call.args.items():
-        yield from block("  argument ", _json(key), size)
+        yield from block("  argument ", f"{_json(key)}{mark(key, value)}", size)
         yield from block("    | ", value if isinstance(value, str) else _json(value, 2), size)
 
 
@@ -110,6 +113,12 @@ def _cut(text: str, columns: int, indent: str = "") -> str:
 def argument(name: object) -> str:
     """Return the name of an argument, quoted if it could look like more than a name."""
     return one_line(name if isinstance(name, str) and name.isidentifier() else _json(name), _NAME)
+
+
+def mark(name: object, value: Any) -> str:
+    """Return why an argument may be another than it looks like, behind its name; or nothing."""
+    why = disguise(f"{_json(name)} {_json(value)}")
+    return f" ({why})" if why else ""
 
 
 def as_json(value: Any) -> Any:

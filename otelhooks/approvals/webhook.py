@@ -25,7 +25,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
-from otelhooks.approvals.layout import argument
+from otelhooks.approvals.layout import argument, mark
 from otelhooks.approvals.places import questions_at
 from otelhooks.approvals.questions import Answer, Question
 from otelhooks.errors import ConfigError
@@ -249,6 +249,9 @@ def _json(question: Question, link: str) -> dict[str, Any]:
         "program": facts["program"],
         "roles": facts.get("roles", []),
         "masked": facts != question.facts,
+        "marked": {
+            key: why[2:-1] for key, value in facts["args"].items() if (why := mark(key, value))
+        },
         "expires_at": question.expires_at,
         "digest": question.digest,
         "link": link,
@@ -300,7 +303,10 @@ def _texts(question: Question, link: str) -> tuple[str, str]:
     known = ("reason", "server", "agent", "rule")
     lines = [f"{name.capitalize()}: {facts[name]}" for name in known if facts[name]]
     shown = list(args.items())[:_MOST_ARGUMENTS]
-    lines += [f"{argument(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in shown]
+    lines += [
+        f"{argument(key)}{mark(key, value)} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in shown
+    ]
     if question.wanted:
         lines.append(f"{question.wanted} must approve.")
     if facts != question.facts:

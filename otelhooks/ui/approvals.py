@@ -12,6 +12,7 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from otelhooks.approvals.layout import argument, mark
 from otelhooks.approvals.places import questions_at
 from otelhooks.approvals.questions import Answer, Question, doubts
 from otelhooks.hooks.calls import same_json
@@ -43,6 +44,7 @@ class _Shown:
     is_taken: bool
     is_edited: bool
     args: str
+    marked: list[str]
     facts: defaultdict[str, str]
 
 
@@ -132,6 +134,7 @@ def _page(
 
 def _shown(found: Question) -> _Shown:
     facts = found.facts
+    args: dict[str, Any] = facts.get("args", {})
     return _Shown(
         id=found.id,
         tool=one_line(found.tool, _NAME),
@@ -144,8 +147,9 @@ def _shown(found: Question) -> _Shown:
         until=terminal.clock(int(found.expires_at * 1e9), with_date=False).partition(".")[0],
         is_taken=found.taken,
         is_edited=bool(found.edit),
-        args=_readable(facts.get("args", {})),
+        args=_readable(args),
         # Another version may ask with fewer facts.
+        marked=[argument(name) + why for name, value in args.items() if (why := mark(name, value))],
         facts=defaultdict(str, ((n, sanitize(v)) for n, v in facts.items() if n != "args")),
     )
 

@@ -347,6 +347,16 @@ class TestMessages:
         assert sum(line.startswith("Answer with") for line in lines) == 1
         end(path, called)
 
+    @pytest.mark.parametrize("form", ["json", "slack", "teams"])
+    def test_an_argument_that_is_not_what_it_looks_like_is_marked(
+        self, receiver, call, path, form
+    ) -> None:
+        secret = {"secret": SECRET} if form == "json" else {}
+        called = call(approvals.Webhook(receiver.url, form=form, **secret), to="p\u0430ypal.com")
+        [posted] = receiver.wait()
+        assert "letters of Cyrillic and Latin in one word" in json.dumps(posted)
+        end(path, called)
+
     @pytest.mark.parametrize("form", ["slack", "teams"])
     def test_without_a_page_it_names_the_command(self, receiver, call, path, form) -> None:
         called = call(approvals.Webhook(receiver.url, form=form), body="x")

@@ -7,12 +7,13 @@ out or taken out.
 from __future__ import annotations
 
 import sys
+import time
 import unicodedata
 
 import pytest
 
 from otelhooks.approvals import terminal
-from otelhooks.plain_text import columns_of, one_line, sanitize
+from otelhooks.plain_text import columns_of, disguise, one_line, sanitize
 from otelhooks.utils import interactive
 
 UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
@@ -90,3 +91,44 @@ class TestSanitize:
     def test_the_other_paths_have_the_same_function(self) -> None:
         assert terminal.sanitize is sanitize
         assert interactive._sanitize_terminal_text is sanitize
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("p\u0430ypal", "letters of Cyrillic and Latin in one word"),
+        ("\u0440\u0430\u0443\u0440\u0430l.com", "letters of Cyrillic and Latin in one word"),
+        ("\u03bfpenai.com", "letters of Greek and Latin in one word"),
+        ("g\uff4fogle", "letters of Fullwidth and Latin in one word"),
+        ("g\U0001d428ogle", "letters of Latin and Mathematical in one word"),
+        ("safe\u202egpj.exe", "invisible characters"),
+        ("pay\u200dpal", "invisible characters"),
+        ("a\u3164b", "invisible characters"),
+        ("p\u0430y\u200b", "letters of Cyrillic and Latin in one word, invisible characters"),
+    ],
+)
+def test_a_text_that_is_not_what_it_looks_like_is_told(text, why):
+    assert disguise(text) == why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain, 100%",
+        "J\u00fcrgen na\u00efve \u0141\u00f3d\u017a",
+        "\u043a\u043e\u0442.txt, api_\u043a\u043e\u0442, 5\u00b5m, \u0440\u0443\u0431 5",
+        "Windows\u306e\u66f4\u65b0 \u30c6\u30b9\u30c8api \ud55c\uad6d\uc5b4OK \u4e2d\u6587abc",
+        "\u2764\ufe0f \U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "a\u00a0b\u2009c e\u0301",
+    ],
+)
+def test_ordinary_texts_of_the_world_are_not(text):
+    assert disguise(text) == ""
+
+
+def test_a_megabyte_of_hostile_letters_takes_no_time():
+    started = time.process_time()
+    disguise("a\u0430" * 500_000)
+    disguise("\u200d" * 1_000_000)
+    assert time.process_time() - started < 2

@@ -186,6 +186,20 @@ class TestConfirming:
             "",
         ]
 
+    def test_an_argument_that_is_not_what_it_looks_like_is_marked(
+        self, typed: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        typed("a", "n")
+        host = "p\N{CYRILLIC SMALL LETTER A}ypal.com"
+        call = types.ToolCall(name="post", args={"to": {"host": host}, "x": "a\u200bb", "y": "ok"})
+        asyncio.run(terminal.ask_user_handler(call))
+        shown = capsys.readouterr().out.split("\n")
+        why = "(letters of Cyrillic and Latin in one word)"
+        assert f'  to {why} = {{"host": "{host}"}}' in shown
+        assert r'  x (invisible characters) = "a\u200bb"' in shown
+        assert '  y = "ok"' in shown
+        assert f'  argument "to" {why}' in shown
+
     def test_the_prompt_names_the_tool_its_server_and_the_rule(
         self, typed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:

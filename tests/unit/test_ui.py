@@ -313,6 +313,13 @@ class TestAnswers:
         client.post("/approvals/12345678", data=form, headers=OURS)
         assert StoreQuestions(path).answer_of(question).edit is None
 
+    def test_an_argument_that_is_not_what_it_looks_like_is_marked(self, client, path) -> None:
+        asked(path, args={"to": "p\u0430ypal.com", "x": "a\u202eb", "y": "ok"})
+        shown = client.get("/approvals/12345678").text
+        assert ">to (letters of Cyrillic and Latin in one word)<" in shown
+        assert ">x (invisible characters)<" in shown
+        assert "y (" not in shown
+
     def test_all_arguments_are_in_sight(self, client, path) -> None:
         asked(path, args={f"a{number}": 1 for number in range(30)})
         assert 'rows="33"' in client.get("/approvals/12345678").text
