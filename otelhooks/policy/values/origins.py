@@ -53,10 +53,13 @@ _BLOB = re.compile(rf"[a-z0-9+/_=-]{{{_SHORTEST_BLOB},}}")
 _NUMBER = r"\.?[0-9]+(?:[.,][0-9]+)*"
 _GROUPS = r"[0-9]{1,3}(?:[ '\u2019][0-9]{3})+(?:[.,][0-9]+)?"
 _BETWEEN_GROUPS = re.compile("[ '\u2019]")
-_BEFORE, _AFTER = r"(?<![^\W_])[a-z]{0,3}", r"[a-z]{0,3}(?![^\W_])"
+_IN_WORD, _LETTER = r"[^\W_\u0e00-\U0010ffff]", r"[^\W\d_\u0e00-\U0010ffff]"
+_BEFORE, _AFTER = rf"(?<!{_IN_WORD}){_LETTER}{{0,5}}", rf"{_LETTER}{{0,8}}(?!{_IN_WORD})"
 _NUMBERS = re.compile(f"{_BEFORE}({_NUMBER}){_AFTER}")
 _GROUPED = re.compile(f"{_BEFORE}({_GROUPS}){_AFTER}")
-_AMOUNT = re.compile(rf"[\W_]*[a-z]{{0,3}}[^\w.]*({_GROUPS}|{_NUMBER})[\W_]*[a-z]{{0,3}}[\W_]*")
+_AMOUNT = re.compile(
+    rf"[\W_]*[^\W\d_]{{0,5}}[^\w.]*({_GROUPS}|{_NUMBER})[\W_]*[^\W\d_]{{0,8}}[\W_]*"
+)
 _LONGEST_AMOUNT = 100
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _BLANKS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
