@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_type_hints, overload
@@ -242,12 +243,27 @@ def call_tool(
     called: Any = fn
     if inspect.iscoroutinefunction(type(called).__call__):
         called = called.__call__  # an object with an asynchronous method
+    if inspect.isgeneratorfunction(called):
+        called = _at_once(called)
     return wrap(called, _opens(called, name, id, _shown(server)))(**args)
 
 
 def _shown(server: str | None) -> str | None:
     """Return a server's name as it may be on spans and in records."""
     return without_credentials(server) if server is not None and "://" in server else server
+
+
+def _at_once(function: Callable[..., T]) -> Callable[..., T]:
+    """Return a function that makes a generator, so that its call is judged when it is made.
+
+    That of a generator function is judged under the rules in force where its first item is read.
+    """
+
+    @functools.wraps(function)
+    def make(*args: Any, **kwargs: Any) -> T:
+        return function(*args, **kwargs)
+
+    return make
 
 
 def _opens(

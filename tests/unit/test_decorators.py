@@ -405,6 +405,22 @@ class TestGenerators:
             next(items())
         assert log == []
 
+    def test_one_of_call_tool_is_decided_in_the_block_that_makes_it(self, governed: Any) -> None:
+        log: list[Any] = []
+
+        def items(n: int = 3) -> Any:
+            log.append("ran")
+            yield from range(n)
+
+        governed()
+        with otelhooks.scope(policies=[policy.deny("items")]), pytest.raises(Denied):
+            otelhooks.call_tool("items", {}, items)
+        with otelhooks.scope(policies=[policy.allow("items", when=lambda args: args["n"] == 2)]):
+            made = otelhooks.call_tool("items", {"n": 2}, items)
+        assert list(made) == [0, 1]
+        assert log == ["ran"]
+        assert [span.name for span in governed.spans] == ["execute_tool items"] * 2
+
     def test_items_pass_without_a_transform_and_the_span_ends_with_the_last(
         self, governed: Any
     ) -> None:
