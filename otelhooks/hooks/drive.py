@@ -289,13 +289,8 @@ async def arun(effect: Run) -> Any:
 
 async def _arun(effect: Run) -> Any:
     if effect.is_question:
-        future = own_threads.start(effect.fn, *effect.args)
-        try:
-            value = await own_threads.awaited(future)
-        except BaseException:
-            future.add_done_callback(_close)  # a coroutine that comes too late is not awaited
-            raise
-    elif effect.blocking:
+        return await _unless_cancelled(_asked(effect))
+    if effect.blocking:
         import anyio.to_thread
 
         call = functools.partial(effect.fn, *effect.args)
@@ -303,6 +298,37 @@ async def _arun(effect: Run) -> Any:
     else:
         value = effect.fn(*effect.args)
     return await value if inspect.isawaitable(value) else value
+
+
+async def _asked(effect: Run) -> Any:
+    future = own_threads.start(effect.fn, *effect.args)
+    try:
+        value = await own_threads.awaited(future)
+    except BaseException:
+        future.add_done_callback(_close)  # a coroutine that comes too late is not awaited
+        raise
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _unless_cancelled(answer: Awaitable[Any]) -> Any:
+    """Return an answer, unless the approver caught that it was cancelled: then it is cancelled."""
+    import anyio.lowlevel
+
+    before = _cancellations()
+    value = await answer
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    if _cancellations() > before:
+        raise asyncio.CancelledError
+    return value
+
+
+def _cancellations() -> int:
+    """Return how often the current task of asyncio was asked to end; Python 3.10 does not know."""
+    try:
+        task: Any = asyncio.current_task()
+    except RuntimeError:
+        return 0  # trio
+    return task.cancelling() if hasattr(task, "cancelling") else 0
 
 
 def _close(future: concurrent.futures.Future[Any]) -> None:

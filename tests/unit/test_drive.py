@@ -298,6 +298,39 @@ LATE = [
 ]
 
 
+class TestCancelledQuestions:
+    """Whoever caught that a question was cancelled has not answered it."""
+
+    @pytest.mark.anyio
+    async def test_the_callers_scope_stays_cancelled(self) -> None:
+        with anyio.move_on_after(0.02) as scope:
+            pytest.fail(str(await arun(Run(Fruitless.ignoring_the_cancellation, is_question=True))))
+        assert scope.cancelled_caught
+
+    @pytest.mark.skipif(sys.version_info < (3, 11), reason="tasks know it from 3.11 on")
+    def test_so_does_the_callers_task(self) -> None:
+        async def caller() -> Any:
+            return await arun(Run(Fruitless.ignoring_the_cancellation, is_question=True))
+
+        async def main() -> None:
+            task = asyncio.create_task(caller())
+            await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(main())
+
+    @pytest.mark.anyio
+    async def test_an_approver_may_have_a_limit_of_its_own(self) -> None:
+        async def approve() -> str:
+            with anyio.move_on_after(0.01):
+                await anyio.sleep(30)
+            return "allow"
+
+        assert await arun(Run(approve, is_question=True)) == "allow"
+
+
 class TestLate:
     """The class: what answers after its time has not answered, whatever it did with that time."""
 
