@@ -194,8 +194,8 @@ def _check_chain(
         if not is_spool and not state.is_closed and not is_last:
             if is_left:
                 message = (
-                    "the segment was moved or deleted while it was written, and is back; the "
-                    "chain continues in the next segment"
+                    "the segment was moved or deleted while it was written, and is back, or its "
+                    "name was taken; the chain continues in the next segment"
                 )
                 at = state.last[1].line if state.last and state.last[0] == path else 0
                 report.add(path, at, "moved", message, "warning")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -24,6 +25,16 @@ MAX_GROUP = 1024
 """Most lines that are written and synced together."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 """Pause after the first failed write, doubled after each further one up to the second number."""
+
+_GONE = (
+    "audit segment `%s` was moved or deleted while it was written; the trail continues in `%s`\n"
+    "hint: if it was moved, put it back, and leave segments alone until their process ends or "
+    "begins the next one"
+)
+_TAKEN = (
+    "the name of audit segment `%s` is taken; the trail continues in `%s`\n"
+    "hint: find out what made that file"
+)
 
 
 class _Queued:
@@ -269,8 +280,13 @@ class Writer:
         path = self.path(number)
         segment = self._segment
         if segment is None or segment.path != path:
-            left, segment = segment, Segment(path)
-            self._segment = segment
+            left = segment
+            try:
+                self._segment = segment = Segment(path)
+            except FileExistsError:
+                if not os.path.lexists(path):
+                    raise  # a file is where the folder should be
+                return self._leave_segment(path, _TAKEN)
             if left is not None:
                 left.close()  # only now: a chain without a lock looks like that of a dead process
         segment.append(b"".join(queued.line.data for queued in group))
@@ -314,11 +330,12 @@ class Writer:
             for queued in self._queue:
                 self._fail(queued)
             self._attempts_failed += 1
-            self._retry_at = time.monotonic() + self._retry_s
+            is_lost = isinstance(error, SegmentGoneError)  # which is not in the way of the next one
+            self._retry_at = 0.0 if is_lost else time.monotonic() + self._retry_s
             self._retry_s = min(self._retry_s * 2, LAST_RETRY_S)
             self._progress.notify_all()
         if isinstance(error, SegmentGoneError):
-            self._leave_segment(error)
+            self._leave_segment(error.path, _GONE)
         else:
             self._tell(
                 f"write: {cause(error)}",
@@ -329,24 +346,16 @@ class Writer:
                 hint(error),
             )
 
-    def _leave_segment(self, error: SegmentGoneError) -> None:
+    def _leave_segment(self, path: Path, problem: str) -> None:
         """Bring what waits for a lost segment into the next one, so that no name is used twice."""
-        name = parse_file_name(error.path.name)
+        name = parse_file_name(path.name)
         assert name is not None, "the writer names its segments itself"
         with self._lock:
             self.lost = max(self.lost, name.number)
-            self._retry_at = 0.0  # the next one is not in the way of what took this one
             for queued in self._queue:
                 if queued.line.segment == name.number:
                     queued.line = queued.line._replace(segment=name.number + 1)
-        self._tell(
-            f"lost: {error.path}",
-            "audit segment `%s` was moved or deleted while it was written; the trail continues in "
-            "`%s`\nhint: if it was moved, put it back, and leave segments alone until their "
-            "process ends or begins the next one",
-            error.path,
-            self.path(name.number + 1).name,
-        )
+        self._tell(f"lost: {path}", problem, path, self.path(name.number + 1).name)
 
     def _is_spool_due(self) -> bool:
         is_hopeless = self._is_spool_broken and self._spool_tried_at == self._attempts_failed

@@ -628,6 +628,27 @@ def test_a_segment_that_is_deleted_is_a_failed_write_and_the_next_one_goes_on(
     assert "1 records stored late" in late
 
 
+@pytest.mark.parametrize("content", ["", "mine\n"])
+def test_a_segment_whose_name_is_taken_is_left_for_the_next(tmp_path, content, caplog):
+    with Audit(tmp_path, rotate_bytes=700) as audit:
+        assert audit.append({"n": 0})
+        assert audit.segment is not None
+        taken = audit.segment.with_name(audit.segment.name.replace("-000001", "-000002"))
+        taken.write_text(content)
+        for number in range(1, 5):
+            assert audit.append({"n": number})
+        assert audit.failed == 0
+    assert taken.read_text() == content
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told.startswith(f"the name of audit segment `{taken}` is taken; the trail continues in")
+    found = {(finding.kind, finding.severity) for finding in verify(tmp_path)}
+    assert found == {("moved", "warning"), *({("foreign", "error")} if content else ())}
+    if content:
+        return
+    numbers = [record["n"] for record in callers(tmp_path)]
+    assert numbers == [0, 1, 2, 3, 4]
+
+
 @posix_only
 def test_a_segment_that_was_moved_can_be_put_back(tmp_path):
     with Audit(tmp_path) as audit:
@@ -767,7 +788,7 @@ def test_a_segment_deleted_during_the_write_is_a_failed_write(tmp_path, monkeypa
 @pytest.mark.parametrize(
     "put", [Path.touch, lambda path: path.symlink_to(path.with_suffix(".old"))]
 )
-def test_while_another_file_has_the_name_of_the_next_segment_every_write_fails(tmp_path, put):
+def test_a_lost_segment_is_left_for_the_first_whose_name_is_free(tmp_path, put):
     audit = Audit(tmp_path)
     assert audit.append({"number": 0})
     assert audit.segment is not None
@@ -775,11 +796,12 @@ def test_while_another_file_has_the_name_of_the_next_segment_every_write_fails(t
     renamed(audit.segment)
     put(following)
     assert not audit.append({"number": 1})
-    assert not audit.flush(1)
-    assert audit.spooled == 1
-    following.unlink()
     assert audit.flush(5)
+    assert audit.append({"number": 2})
+    assert audit.spooled == 0
+    assert audit.segment == Path(str(following).replace("-000002", "-000003"))
     assert audit.close()
+    assert not following.exists() or following.read_bytes() == b""
 
 
 def test_a_closed_trail_refuses_without_raising(tmp_path, caplog):
