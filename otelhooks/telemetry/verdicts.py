@@ -163,7 +163,7 @@ class Verdicts:
             semconv.POLICY_MODE: semconv.MODE_MONITOR if observed else self.mode,
             semconv.HOOK_POINT: verdict.point,
         }
-        reason = self._content.redactor.mask_text(verdict.reason)
+        reason = self._masked(verdict)
         asked = verdict.approval
         if verdict.error is not None and (asked is None or asked.status == "error"):
             error = verdict.error
@@ -198,7 +198,16 @@ class Verdicts:
 
     def failure(self, verdict: Verdict) -> tuple[str, str]:
         """Return ``error.type`` and description of the span of an operation that it stops."""
-        return error_type_of(verdict) or "", self._content.redactor.mask_text(verdict.reason)
+        return error_type_of(verdict) or "", self._masked(verdict)
+
+    def _masked(self, verdict: Verdict) -> str:
+        """Return the reason of a verdict without secrets; a hook's message may quote some."""
+        ours = (
+            f'blocked by hook "{verdict.rule_id}": '  # in which the id is not the key of a secret
+        )
+        said = verdict.reason.removeprefix(ours)
+        start = ours if said != verdict.reason else ""
+        return start + self._content.redactor.mask_text(said)
 
     @staticmethod
     def decision_id(verdict: Verdict) -> str:

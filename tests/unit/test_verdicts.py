@@ -108,6 +108,12 @@ class TestAttributes:
         expired.reason, expired.error = "Nobody approved in time", TimeoutError()
         assert verdicts.attributes(expired)[semconv.POLICY_REASON] == "Nobody approved in time"
 
+    def test_the_name_of_a_hook_is_not_the_key_of_a_secret(self, verdicts: Verdicts) -> None:
+        blocked = denied(reason='blocked by hook "r": token=abc')
+        assert verdicts.failure(blocked)[1] == 'blocked by hook "r": token=[MASKED]'
+        blocked.rule_id, blocked.reason = "no-token", 'blocked by hook "no-token": not here'
+        assert verdicts.attributes(blocked)[semconv.POLICY_REASON] == blocked.reason
+
     def test_the_strictest_thing_that_was_observed_is_shown(self, verdicts: Verdicts) -> None:
         verdict = Verdict("p", "modify", rule_id="mine", evaluations=3)
         verdict.observed = [
