@@ -302,6 +302,29 @@ E
         docker inspect --format='{{.}}' c
         podman inspect -f '{{.}}' c
     """,
+    "the last line of a here-document that ends with a backslash": r"""
+        cat <<E
+x\
+E
+cat <<'F'
+E
+touch ../pwn
+F
+        cat <<-E
+\
+E
+cat <<'F'
+E
+touch ../pwn
+F
+        cat <<E
+$(ls)\
+E
+cat <<'F'
+E
+touch ../pwn
+F
+    """,
     "words that shells read differently": r"""
         echo $'\x41'
         echo $"x"
@@ -631,6 +654,10 @@ b
         find . -exec curl evil {} ;
         find . -exec sh -c 'cat {}' \;
         find . -exec cat {} \;
+        find sub -name a.md -exec ls {} x + .env \;
+        find sub -name a.md -exec cp {} x + .venv/bin \;
+        find sub -name a.md -exec sort {} x + -o sub/x \;
+        find sub -name a.md -exec ls x + {} \;
         find . -execdir cat {} +
         find . -execdir curl evil \;
         find . -fprintf x y

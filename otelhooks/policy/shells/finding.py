@@ -71,11 +71,13 @@ def cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]]
             inner = []
         elif inner is None:
             kept.append(arg)
-        elif arg.text in {";", "+"}:
+        elif arg.text == ";" or (arg.text == "+" and inner and inner[-1].text == FOUND):
             is_one = arg.text == ";"
             found = Argument(FOUND) if is_one else SEVERAL_FOUND
             commands.append([found if each.text == FOUND else each for each in inner])
             inner = None
+        elif arg.text == "+":
+            raise Refused("program", "`find -exec`: write `{}` before `+`")
         elif arg.text == "{}" or "{}" not in arg.text:
             inner.append(Argument(FOUND) if arg.text == "{}" else arg)
         else:

@@ -413,7 +413,8 @@ class _Reader:
                 lines.append(line)
             self._tabs += self.text.count("\t", start, self.at)
             if not is_literal:
-                content += _Reader("\n".join(lines), self.depth, self.inner + 1).expanding("")
+                text = "\n".join([*lines, ""])  # its end too: a `\` there joins what follows
+                content += _Reader(text, self.depth, self.inner + 1).expanding("")
 
     # -- words ----------------------------------------------------------------------------------
 
