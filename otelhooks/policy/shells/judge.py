@@ -9,9 +9,9 @@ import re
 from collections.abc import Generator, Sequence
 from types import TracebackType
 
+from otelhooks.policy.shells.effects import check_effects, moves
 from otelhooks.policy.shells.finding import (
     CACHES,
-    DELETED,
     ENDING,
     REMOVING,
     SEVERAL_FOUND,
@@ -71,7 +71,6 @@ _WRAPPERS = frozenset(("gradlew", "mvnw"))
 _LOOPS = frozenset(("for", "loop"))
 _READING = frozenset(("<", "<<", "<&", ">&"))
 _NPROC = parse("nproc")
-_COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
 
 
 class _Noted:
@@ -268,7 +267,7 @@ class Judge:
         kinds = {kind for kind, _ in found.given}
         if found.name == "cd" or (kinds & {"command", "module"} and found.name != "xargs"):
             return
-        if _moves(found) or "shell" in kinds or not any(e.runs or e.free for e in found.entries):
+        if moves(found) or "shell" in kinds or not any(e.runs or e.free for e in found.entries):
             raise Refused("program", f"`{found.name}` runs no code of the workspace, behind `&`")
 
     # -- words ----------------------------------------------------------------------------------
@@ -421,7 +420,7 @@ class Judge:
             self._depth -= 1
         if inner:
             found.options.add("-exec")
-        self._kinds.moved = self._kinds.moved or _moves(found)
+        self._kinds.moved = self._kinds.moved or moves(found)
         if name == "cd":
             after = {posixpath.join(each, found.operands[0][1].text) for each in folders}
             # To a shell `link/..` is the directory of the link, to the system that of its target.
@@ -513,39 +512,7 @@ class Judge:
         for kind, value in found.given:
             if kind not in {"command", "module"}:
                 self._kinds.judge(kind, value, folders, kept)
-        if "-delete" in found.options:
-            names = found_by(found, "-delete")
-            if DELETED.fullmatch(names) is None:
-                raise Refused("program", "`-delete`: write `find FOLDER -name '*.pyc' -delete`")
-            for _, value in found.operands:
-                self._kinds.path("tree", value.text, folders, Kept((names,)))
-        self._into(found, folders)
-        if "-i" in found.options and found.operands and found.operands[0][0] == "sed":
-            for _, value in found.operands[1:2]:
-                self._kinds.sed_of_bsd(value.text, folders)
-                if not found.operands[0][1].text:
-                    self._kinds.judge("sed", value, folders)
-        if found.name == "printf" and _COUNTING.search(found.operands[0][1].text):
-            for _, value in found.operands[1:]:
-                self._kinds.judge("count", value, folders)  # some shells calculate what it says
-
-    def _into(self, found: Reading, folders: Folders) -> None:
-        """Judge what a command puts into a directory, which may be its last operand."""
-        if not found.operands or found.operands[-1][0] != "write":
-            return
-        entry, target = found.entries[-1], found.operands[-1][1].text
-        moves = _moves(found)
-        for _, source in found.operands[:-1]:
-            if source.text == FOUND and not moves:
-                self._kinds.path("filled", target, folders)
-                continue
-            inside = posixpath.join(target, posixpath.basename(source.text))
-            self._kinds.path("write", inside, folders)
-            if not entry.trees.isdisjoint(found.options):
-                self._kinds.path("copied", source.text, folders)
-                self._kinds.path("filled", inside, folders)
-            elif moves:
-                self._kinds.path("moved", source.text, folders)
+        check_effects(found, self._kinds, folders)
 
 
 def _is_cd(node: Simple) -> bool:
@@ -554,9 +521,3 @@ def _is_cd(node: Simple) -> bool:
 
 def _is_literal(word: Word) -> bool:
     return all(part.kind == "text" for part in word)
-
-
-def _moves(found: Reading) -> bool:
-    """Return whether a command may change where paths lead."""
-    moves = found.entries[-1].moves
-    return "*" in moves or not moves.isdisjoint(found.options)

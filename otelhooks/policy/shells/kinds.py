@@ -35,6 +35,8 @@ _NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
 _TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
 _ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
 _TESTS = re.compile(rf"([^:\[\\]+)(?:::[^{MARKS}]*|:[0-9]+)?")
+_OWN_TESTS = re.compile(r"tests|test_\w+")
+_TEST_NAME = re.compile(r"(?:\w+\.)*(?:\w*[Tt]est\w*|[A-Z]\w*)|tests\.\w+")
 _SOURCE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hpp|o|a|s|S)$")
 _MODULE_PATH = re.compile(r"\.(?:/[A-Za-z0-9_./-]*)?|[A-Za-z0-9_/]+\.go")
 _OWN_PACKAGE = re.compile(r"\.(?:\[[A-Za-z0-9,_-]+\])?")
@@ -101,6 +103,7 @@ class Kinds:
             "target": self._target,
             "test": self._test,
             "tests": self._tests,
+            "test_name": self._test_name,
             "yq": self._yq,
             "tracked": self._tracked,
         }
@@ -183,6 +186,17 @@ class Kinds:
         if found is None:
             raise Refused("program", f"`{text}` is not on the list: write `file::test`")
         self.path("read", found[1], folders)
+
+    def _test_name(self, text: str, folders: Folders) -> None:
+        """Judge what unittest imports, from anywhere, and calls if it is a function."""
+        first = text.split(".")[0]
+        is_own = _OWN_TESTS.fullmatch(first) or all(
+            self._places.has(first, each) or self._places.has(f"{first}.py", each)
+            for each in folders
+        )
+        if not text.endswith(".py") and not (is_own and _TEST_NAME.fullmatch(text)):
+            raise Refused("program", f"`{text}` may be no test: write a file as in `x/test_y.py`")
+        self.path("read", text, folders)
 
     def _rewritten(self, text: str, folders: Folders) -> None:
         """Judge a directory whose files are read and written, behind links too."""
@@ -337,7 +351,7 @@ class Kinds:
     def _any(self, text: str, folders: Folders) -> None:
         """Judge an argument of a program that is not known: each path that it may be."""
         name = text.partition("=")[0]
-        if re.search(r"[~$]|%\w+%", text) or (name[:1] == "-" and re.search(r"/|\.\.", name)):
+        if re.search(r"[~$`]|%\w+%", text) or (name[:1] == "-" and re.search(r"/|\.\.", name)):
             raise Refused("outside", f"`{text}`: write the option and its path as two words")
         is_short = name.startswith("-") and not name.startswith("--")
         whole = [text] if any(self._places.has(text, folder) for folder in folders) else []

@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 _MOST_CHARACTERS = 100_000
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]")
+"""Letters that Python counts as printable, and that look like a blank or like nothing."""
 _HISTORY = re.compile(r"!(?![ \n=]|$)")
 
 
@@ -103,7 +105,7 @@ def check(text: str) -> None:
     """
     if len(text) > _MOST_CHARACTERS:
         raise Refused("unread", "the text is too long: put it into a file")
-    if not text.replace("\n", "").replace("\t", "").isprintable():
+    if not text.replace("\n", "").replace("\t", "").isprintable() or _BLANK.search(text):
         raise Refused("unread", "a character cannot be seen: leave it out")
 
 

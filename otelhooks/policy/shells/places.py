@@ -23,6 +23,9 @@ _OTHERS = frozenset(".git .venv venv node_modules".split())
 """Directories of git and of packages, which are left out where a directory is searched for keys: no
 command writes there, so that nothing else gets such a name."""
 
+_PACKAGES = _OTHERS | {"site-packages", "dist-packages"}
+_GIT = re.compile(r"\.git(?:\.\w+|[-_]g?z)?", re.IGNORECASE)
+"""What belongs to git, also compressed: a file `.git` says where a repository is."""
 _RG_IGNORE = frozenset((".ignore", ".rgignore"))
 _CHANGING = frozenset((*_RG_IGNORE, ".gitignore", ".git"))
 """Names in a directory with which git and rg may read what they leave out otherwise."""
@@ -331,7 +334,7 @@ class Places:
             raise Refused("outside", "the workspace itself")
         if use == "look":
             return
-        if any(each.casefold() == ".git" for each in (*parts, *named)):
+        if any(map(_GIT.fullmatch, (*parts, *named))):
             raise Refused("secret" if use == "read" else "outside", "`.git` belongs to git")
         if use == "write" and any(re.match("-.", each) for each in (*parts, *named)):
             raise Refused("outside", f"`{shown}` could be an option of a later command")
@@ -339,10 +342,23 @@ class Places:
             self.trust_nothing()
         if any(map(is_secret, (*parts, *named))):
             raise Refused("secret", f"`{shown}` may hold secrets")
-        if use == "write" and not _OTHERS.isdisjoint(parts + named):
+        if use == "write" and not _PACKAGES.isdisjoint(map(str.casefold, parts + named)):
             raise Refused("outside", f"`{shown}` is a directory of packages")
+        if use == "write" and self._is_searched(os.path.realpath(place)):
+            raise Refused("outside", f"`{shown}` is where shells look for programs")
         if use in TREES:
             self._tree(TREES[use], place, kept)
+
+    @functools.cached_property
+    def _searched(self) -> set[str]:
+        return {os.path.realpath(each) for each in os.get_exec_path() if each}
+
+    def _is_searched(self, real: str) -> bool:
+        """Return whether shells look for programs at a place, beside it, or below what is new."""
+        if not self._searched.isdisjoint((real, os.path.dirname(real))):
+            return True
+        below = any(each.startswith(real + os.sep) for each in self._searched)
+        return below and not os.path.lexists(real)
 
     def _tree(self, how: _Tree, top: str, kept: Kept) -> None:
         """Refuse a directory that has secrets in it, or links that lead out."""
