@@ -385,6 +385,11 @@ F
         cat */.e*
         ls .?
         echo !$
+        x=1; echo "$?[x]"
+        x=1; echo "$?:A"
+        x=1; cat <<E
+$?[x]
+E
         echo "!!"
         echo !(x)
         echo ~root

@@ -21,7 +21,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+,./^\]-]+")
 _QUOTED = re.compile(r"[^\"$`\\!]+")
 _VARIABLE = re.compile(
-    r"\$(?:([A-Za-z_][A-Za-z0-9_]*)(?![A-Za-z0-9_\[:])|\{([A-Za-z_][A-Za-z0-9_]*)\}|(\?))"
+    r"\$(?:([A-Za-z_][A-Za-z0-9_]*)(?![A-Za-z0-9_\[:])|\{([A-Za-z_][A-Za-z0-9_]*)\}|(\?)(?![\[:]))"
 )
 _CHANGED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(?:%%?|##?)[A-Za-z0-9_.,/*?-]+|\^\^?|,,?)\}")
 """A variable without its beginning or end, or with other capitals (an error but in bash)."""
