@@ -65,6 +65,11 @@ class Gate(Hook):
         """None: a gate asks the approval channel."""
         return None
 
+    @property
+    def detail(self) -> Callable[..., str] | None:
+        """None: its reason says all."""
+        return None
+
     def admit(
         self, point: str, subject: Any, context: HookContext | None, *, take: bool
     ) -> Generator[Run, Any, Ruling]:

@@ -25,6 +25,7 @@ __all__ = [
     "Verdict",
     "refusal",
     "text_of",
+    "told",
 ]
 
 ALLOW = "allow"
@@ -87,6 +88,16 @@ class RuleLike(Protocol):
     def ask(self) -> Callable[[types.ToolCall, str], Any] | None:
         """The same as a function of call and reason, whatever the handler itself takes."""
         ...
+
+    @property
+    def detail(self) -> Callable[[types.ToolCall], str] | None:
+        """Says what it has found in a call; it may quote arguments, so that nothing records it."""
+        ...
+
+
+def told(rule: RuleLike, reason: str, call: types.ToolCall) -> str:
+    """Return the reason of a rule with what it has found in a call."""
+    return reason if rule.detail is None else f"{reason}. Here: {rule.detail(call)}"
 
 
 class Ruling:

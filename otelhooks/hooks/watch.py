@@ -18,7 +18,7 @@ from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
-from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
+from otelhooks.hooks.verdict import Approval, RuleLike, Verdict, told
 from otelhooks.records.failures import outline
 
 __all__ = ["Asking", "Watch", "ask_handlers", "asking"]
@@ -125,7 +125,9 @@ def ask_handlers(
         previous = asking.get()
         asking.set(Asking(rule, timeout))
         try:
-            answer = yield Run(ask, call.record(), rule.reason, is_question=True, timeout=timeout)
+            record = call.record()
+            reason = told(rule, rule.reason, record)
+            answer = yield Run(ask, record, reason, is_question=True, timeout=timeout)
         finally:
             asking.set(previous)
         approval = read_answer(answer, rule, args, handler, call.takes)

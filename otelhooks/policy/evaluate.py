@@ -22,7 +22,7 @@ from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.said import Message, Speaker
-from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling, told
 from otelhooks.policy import fingerprints
 from otelhooks.policy.index import Index, Match, ServerList
 from otelhooks.policy.mcp.definitions import may_be
@@ -397,9 +397,9 @@ class PolicySet:
                 held += (rule,)
             elif not rule.monitored or rule.decision == ALLOW:
                 ruling = plan.ruling(rule, observed, evaluations, held)
-                if rule.detail is not None:
+                if rule.detail is not None and rule.decision == DENY:
                     ruling.reason = ruling.message
-                    ruling.message = f"{ruling.reason}. Here: {rule.detail(call.record())}"
+                    ruling.message = told(rule, ruling.reason, call.record())
                 return ruling
             else:
                 observed += ((rule.decision, rule),)

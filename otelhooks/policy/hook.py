@@ -12,7 +12,7 @@ from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, adrive, arun
 from otelhooks.hooks.tool_chain import MAX_ROUNDS, NEVER_SETTLED
-from otelhooks.hooks.verdict import ALLOW, ASK, DENY, Approval, Ruling
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, Approval, Ruling, told
 from otelhooks.policy.evaluate import PolicySet, failure
 from otelhooks.policy.rules import Policy, flatten_policies
 
@@ -55,7 +55,7 @@ class PolicyHook(PreToolCallDecideHook):
             rule: Any = ruling.rule
             if ruling.decision != ASK or (approval and approval.covers(rule, call.args)):
                 return types.HookResult.allowed()
-            answer = await arun(Run(rule.ask, data, rule.reason))
+            answer = await arun(Run(rule.ask, data, told(rule, rule.reason, data)))
             if type(answer) is Raised:
                 return _denied(ruling, failure(rule, answer.error))
             if answer is not True:

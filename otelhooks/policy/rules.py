@@ -364,7 +364,7 @@ class Rule:
         if policy.when is not None:
             self.test, self.wants_call = predicates.read(policy.when, policy.label)
         self.detail: Callable[[types.ToolCall], str] | None = None
-        if isinstance(policy.when, predicates.Detailed) and self.decision == DENY:
+        if isinstance(policy.when, predicates.Detailed):
             self.detail = policy.when.detail
         self.listens: bool = said is not None or self.wants_call
         self.handler: AskUserHandler | None = policy.ask_user

@@ -1097,7 +1097,7 @@ class TestAsking:
 
     def test_without_anybody_to_ask_it_is_an_error(self) -> None:
         class Rule:
-            handler = ask = None
+            handler = ask = detail = None
             reason = ""
 
         approval = drive(ask_handlers([Rule()], Call("t", {})))  # type: ignore[list-item]
@@ -1106,7 +1106,7 @@ class TestAsking:
 
     def test_a_channel_is_asked_for_rules_without_a_handler(self) -> None:
         class Rule:
-            handler = ask = None
+            handler = ask = detail = None
             reason = "why"
 
         seen: list[Any] = []

@@ -203,6 +203,40 @@ class TestReasons:
         records = [json.loads(line) for line in trail.read_text().splitlines()]
         assert [each["reason"] for each in records if "reason" in each] == [rule.reason]
 
+    def test_a_question_names_what_it_is_about(
+        self, ws: pathlib.Path, tmp_path: pathlib.Path, governed: Any
+    ) -> None:
+        """The approver reads it beside the command; spans, events and records do not have it."""
+        asked: list[str] = []
+
+        def approve(_call: types.ToolCall, reason: str) -> bool:
+            return not asked.append(reason)
+
+        @otelhooks.tool
+        def bash(command: str) -> str:
+            return "done"
+
+        governed(policies="shell", approvals=approve, audit=tmp_path / "audit.jsonl")
+        assert bash("ls; git push; pip install marked") == "done"
+        otelhooks.uninstrument()
+        told = "`git push` is asked about; to install `marked` is asked about"
+        assert asked == [f"{policy.shell_only(['.'])[-1].reason}. Here: {told}"]
+        seen = [*(span.to_json() for span in governed.spans), *map(repr, governed.records)]
+        assert [each for each in seen if "marked" in each] == []
+        [trail] = tmp_path.glob("audit*.jsonl")
+        assert "Here:" not in trail.read_text()
+
+    def test_a_question_of_a_hook_names_it(self, ws: pathlib.Path) -> None:
+        asked: list[str] = []
+
+        def handler(_call: types.ToolCall, reason: str) -> bool:
+            return bool(asked.append(reason))
+
+        when = policy.shell_only(["."])[-1].when
+        hook = policy.enforce([policy.ask_user("bash", handler, when=when, reason="why")])
+        asyncio.run(hook.run(None, types.ToolCall(name="bash", args={"command": "git push"})))
+        assert asked == ["why. Here: `git push` is asked about"]
+
     def test_a_hook_that_passes_it_on_has_the_rules_words(self, ws: pathlib.Path) -> None:
         rules = policy.shell_only(["."])[:-2]  # without asks
         call = types.ToolCall(name="bash", args={"command": "cat ../marked"})

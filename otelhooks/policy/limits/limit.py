@@ -166,6 +166,7 @@ class _Said:
 
     handler = None
     ask = None
+    detail = None
     waits: bool = True
 
     def __init__(self, limit: Limit, reason: str) -> None:

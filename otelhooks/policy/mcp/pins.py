@@ -45,6 +45,7 @@ class PinRule(NamedTuple):
     severity: str = "high"
     handler: None = None
     ask: None = None
+    detail: None = None
 
     @property
     def identity(self) -> str:
