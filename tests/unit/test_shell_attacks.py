@@ -154,6 +154,20 @@ E
         find . -exec cat {} + -name '*.md'
         find . -name '*.md' -o -exec cat {} +
         find . -not -name '*.md' -exec cat {} +
+        find . -not -path x -exec cat {} +
+        find . -not -not -name '*.md' -exec cat {} +
+        find . -not -path x -not -name '*.md' -exec cat {} +
+        find . -name '!' -name x -not -name '*.md' -exec cat {} +
+        find . \! -path '!' -o -name '*.md' -exec cat {} +
+        find . -not -path x -or -name '*.md' -exec cat {} +
+        find . -not \( -name '*.md' \) -exec cat {} +
+        find . -not -empty -name '*' -exec cat {} +
+        find . -not -path '*.md' -delete
+        find . -name '*.en*' -exec cat {} +
+        find . -name '.en*v' -exec cat {} +
+        find . -name .env -exec cat {} +
+        find . -name 'x*' -exec cat {} +
+        find . -name config -exec cat {} +
         find . \! -name '*.md' -exec cat {} +
         find . -name '*.md' , -exec cat {} +
         find . -name '*.md' -exec ls {} \; -o -exec cat {} +
@@ -2755,13 +2769,24 @@ def test_find_also_finds_what_git_and_packages_have(ws: pathlib.Path) -> None:
         "find . -type f -print0 | xargs -0 cat",
     ):
         assert verdict(text) in {"secret", "outside"}, text
-    assert verdict("find . -name '*.py' -exec grep -n x {} +") == "allow"
+    for text in (
+        "find . -name '*.py' -exec grep -n x {} +",
+        "find . -name '*.py' -not -path './.venv/*' -exec grep -n x {} +",
+        "find . -name '*.js' ! -path '*/node_modules/*' ! -name '*.min.js' -exec wc -l {} +",
+        "find . -type f -name 'test_*.py' -print0 | xargs -0 grep -l mock",
+        "find . -name package.json -not -path '*/node_modules/*' -exec cat {} +",
+        "find . -name Makefile -exec head {} +",
+        "find . -name '*.pyc' -not -path './.venv/*' -delete",
+    ):
+        assert verdict(text) == "allow", text
     assert verdict("find . -name node_modules -type d -prune -exec rm -rf {} +") == "allow"
     (ws / ".git").rmdir()
     assert verdict("find . -type f -exec cat {} +") == "allow"
     (ws / "node_modules" / "x").mkdir(parents=True)
     (ws / "node_modules" / "x" / ".env").write_text("")
     assert verdict("find . -type f -exec cat {} +") == "secret"
+    assert verdict("find . -name .env -exec cat {} +") == "secret"
+    assert verdict("find . -name '*.env' -exec cat {} +") == "secret"
     assert verdict("find sub -type f -exec cat {} +") == "allow"
 
 

@@ -26,13 +26,16 @@ __all__ = [
 SEVERAL_FOUND = Argument(FOUND, many=True)
 _PRINTING = frozenset(("-print", "-ls", "-exec"))
 _LEFT_OUT = re.compile("[A-Za-z0-9_.-]+")
-ENDING = re.compile(r"\*?[A-Za-z0-9_.-]+")
-SUFFIX = re.compile(r"\*[A-Za-z0-9_.-]*\.(?!git$|venv$|worktree$)[A-Za-z0-9]+")
+ENDING = re.compile(r"[A-Za-z0-9_.-]*\*?[A-Za-z0-9_.-]+")
+SUFFIX = re.compile(
+    r"[A-Za-z0-9_-]*\*?[A-Za-z0-9_.-]*\.(?!git$|venv$|worktree$)[A-Za-z0-9]+|[A-Z][a-z]+file"
+)
 """Files that git does not have in `.git`, and no directories of packages."""
 REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
 DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
 CACHES = re.compile(r"__pycache__|node_modules|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
-_CHOOSING = frozenset(("-o", "-or", "-not", "!", "(", ","))
+_NOT = frozenset(("-not", "!"))
+_CHOOSING = _NOT | {"-o", "-or", "(", ","}
 
 
 def kept_by(found: Reading) -> Kept:
@@ -50,10 +53,24 @@ def kept_by(found: Reading) -> Kept:
 def found_by(finding: Reading, action: str) -> str:
     """Return the form of all names that `find` hands to an action, or nothing."""
     texts = [each.text for each in finding.args]
-    before = texts[: texts.index(action)]
-    names = [text for option, text in itertools.pairwise(before) if option == "-name"]
-    used = {*finding.options, *(value.text for _, value in finding.operands)}
-    return names[0] if names and _CHOOSING.isdisjoint(used) else ""
+    chosen = _without_left_out(texts[: texts.index(action)])
+    names = [text for option, text in itertools.pairwise(chosen) if option == "-name"]
+    used = {*finding.options, *(value.text for _, value in finding.operands)} - _NOT
+    return names[0] if names and _CHOOSING.isdisjoint({*used, *chosen}) else ""
+
+
+def _without_left_out(texts: Sequence[str]) -> list[str]:
+    """Return arguments of `find` without such as `-not -path NAME`, which leave names out."""
+    kept: list[str] = []
+    rest = iter(texts)
+    for text in rest:
+        kept.append(text)
+        if text in _NOT:
+            kept.append(next(rest, ""))
+            if kept[-1] in {"-name", "-path"}:
+                del kept[-2:]
+                next(rest, "")
+    return kept
 
 
 def lists(found: Reading) -> bool:

@@ -45,7 +45,7 @@ from otelhooks.policy.shells.options import (
     Reading,
     read,
 )
-from otelhooks.policy.shells.places import ALL, Kept, Places
+from otelhooks.policy.shells.places import ALL, Kept, Places, is_secret
 from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.table import Entry, table
 
@@ -476,7 +476,7 @@ class Judge:
             kind in {"look", "read"} for kind, value in found.given if value.text == FOUND
         )
         kept = Kept((names,)) if is_read and ENDING.fullmatch(names) else ALL
-        use = "linked" if SUFFIX.fullmatch(names) else "found"
+        use = "linked" if SUFFIX.fullmatch(names) and not is_secret(names) else "found"
         for _, value in finding.operands:
             self._kinds.path(use, value.text, folders, kept)
 
