@@ -265,6 +265,16 @@ E
     """,
     "names of secrets, and templates that print all": r"""
         cat .env~
+        cat .dev.vars
+        cat .secrets
+        cat .secrets/api
+        cat secrets.prod.yaml
+        cat client_secret_1.json
+        cat aws-credentials.json
+        cat .config/application_default_credentials.json
+        cat gcp-service-account.json
+        cat .vault_pass
+        cat ssh_host_rsa_key
         cat .env-prod
         cat .env_prod
         cat .env.swp

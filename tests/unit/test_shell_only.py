@@ -461,6 +461,11 @@ class TestCalls:
             '[alias]\n\tx = "!./y"',
             "[diff]\n\texternal = ./x",
             '[filter "x"]\n\tclean = ./x %f',
+            '[diff "x"]\n\ttextconv = tools/x',
+            "[core]\n\tfsmonitor = tools/x",
+            "[core]\n\tbare = false\n\tsshCommand=python x.py",
+            '[submodule "x"]\n\tupdate = !tools/x',
+            '[remote "x"]\n\tvcs = x',
             "[extensions]\n\tworktreeConfig = true",
         ],
     )
@@ -469,8 +474,13 @@ class TestCalls:
         for text in ("git status", "git add sub", "git tag x"):
             assert kind(text) == "allow"
             assert kind(text, runs="deny") == "runs"
-        (ws / ".git" / "config").write_text("[core]\n\tbare = false\n[remote]\n\turl = x\n")
-        assert kind("git status", runs="deny") == "allow"
+        for plain in (
+            "[core]\n\tbare = false\n[remote]\n\turl = x\n",
+            '[branch "a/b"]\n\tremote = origin\n\tmerge = refs/heads/b # "x"\n; ./x\n',
+            '[user]\n\temail = a@b.example\n[remote "origin"]\n\tfetch = +refs/x:refs/y\n',
+        ):
+            (ws / ".git" / "config").write_text(plain)
+            assert kind("git status", runs="deny") == "allow"
 
     def test_git_runs_what_the_settings_of_another_place_name(self, ws: pathlib.Path) -> None:
         (ws / ".git").rmdir()

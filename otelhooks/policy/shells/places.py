@@ -31,17 +31,27 @@ _CHANGING = frozenset((*_RG_IGNORE, ".gitignore", ".git"))
 """Names in a directory with which git and rg may read what they leave out otherwise."""
 
 _SECRET = re.compile(
-    r"\.env([._~-](?!(example|sample|template|dist)$).*)?|.*\.env|id_(rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*"
+    r"\.env([._~-](?!(example|sample|template|dist)$).*)?|.*\.env|\.dev\.vars.*"
+    r"|(id|ssh_host)_(rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*"
     r"|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|ovpn|kubeconfig|tfstate|tfvars(\.json)?)"
     r"|\.(netrc|pgpass|my\.cnf|mylogin\.cnf|vault-token|git-credentials|npmrc|pypirc|terraformrc|s3cfg|boto"
     r"|htpasswd|ssh|aws|gnupg|kube|docker|dockercfg|dockerconfigjson|azure|gcloud|password-store|envrc|git)"
-    r"|_netrc|kubeconfig|\.?credentials(\..*)?|secrets?(\.(ya?ml|json|toml|env|ini|txt))?"
+    r"|_netrc|kubeconfig|\.?credentials(\..*)?|\.?secrets?"
+    r"|secrets?(\..*)?\.(ya?ml|json|toml|env|ini|txt)|.*[._-]credentials\.(ya?ml|json|toml|ini|txt|csv)"
+    r"|(client_secret|.*service[_-]?account|.*adminsdk).*\.json|\.?vault[_-]pass(word)?(\.txt)?"
     r"|\.?\w*_history|\.(z?history|histfile|lesshst|viminfo)|shadow",
     re.IGNORECASE,
 )
-_GIT_PROGRAMS = re.compile(
-    r"hookspath|worktreeconfig|\[\s*(?:include|filter|alias)|=[\s\"!]*\.", re.IGNORECASE
+_PLAIN_SETTING = re.compile(
+    r"\s*(?:[#;].*|\[(?:core|user|init|pull|push|fetch|color|commit"
+    r"|(?:remote|branch|submodule)(?: \"[^\"\]]*\")?)\]"
+    r"|(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
+    r"|symlinks|autocrlf|eol|url|pushurl|fetch|tagopt|prune|merge|rebase|remote|pushremote|name|email"
+    r"|active|ui|default|defaultbranch|followtags|autosetupremote|ff|gpgsign|vscode-merge-base"
+    r"|gh-(?:merge-base|resolved))\s*=.*)?",
+    re.IGNORECASE,
 )
+"""Lines of git's settings that name no program, and no file with more settings."""
 _SOURCE = re.compile(
     r"(?!python)[^.]+|.*\.(?:pyi?|pyw|pyx|ipynb|go|tf|tfvars|[cm]?[jt]sx?|vue|json|css|scss|html"
     r"|md|ya?ml)",
@@ -202,10 +212,10 @@ class Places:
 
     @functools.cached_property
     def has_programs_of_git(self) -> bool:
-        """Whether the settings of the repository name programs, or files with more settings."""
+        """Whether the settings of the repository may name programs, or files with settings."""
         try:
             with open(os.path.join(self.start, ".git", "config"), encoding="utf-8") as file:
-                return _GIT_PROGRAMS.search(file.read()) is not None
+                return not all(map(_PLAIN_SETTING.fullmatch, file.read().split("\n")))
         except FileNotFoundError:
             return False
         except (OSError, ValueError):
