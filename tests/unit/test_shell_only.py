@@ -612,6 +612,8 @@ class TestCommands:
             "sort -k2,2 x",
             "git clean -nd",
             "git reflog -5 main",
+            "git for-each-ref --sort=-committerdate --count=5 refs/heads",
+            'npm_version=$(npm -v); echo "$npm_version"',
             "coverage run --source=a,b x.py",
             "ruff check --select=E,F sub",
             "pyright sub",

@@ -78,6 +78,7 @@ class Kinds:
             "activate": self._activate,
             "any": self._any,
             "context": self._context,
+            "environment": self._environment,
             "exported": self._exported,
             "folder": self._folder,
             "rewritten": self._rewritten,
@@ -311,6 +312,11 @@ class Kinds:
     def _package(self, text: str, _folders: Folders) -> None:
         if _OWN_PACKAGE.fullmatch(text) is None:
             self.ask(f"to install `{text}` is asked about")
+
+    def _environment(self, text: str, folders: Folders) -> None:
+        """Judge a directory for packages, which may be a link."""
+        self._form("packages", text)
+        self.path("read", text, folders)
 
     def _exported(self, text: str, folders: Folders) -> None:
         assigned = ASSIGNED.fullmatch(text)

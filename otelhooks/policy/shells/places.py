@@ -361,7 +361,7 @@ class Places:
 
     @functools.cached_property
     def _searched(self) -> set[str]:
-        return {os.path.realpath(each) for each in os.get_exec_path() if each}
+        return {os.path.realpath(each) for each in os.get_exec_path() if os.path.isabs(each)}
 
     def _is_searched(self, real: str) -> bool:
         """Return whether shells look for programs at a place, beside it, or below what is new."""
