@@ -1818,6 +1818,13 @@ E
         while true; do wc *; done
     """,
     "code for programs that may be interpreters": r"""
+        python manage.py shell -c 'f()'
+        python manage.py shell --command='f()'
+        python3 -u x.py --eval 'f()' y
+        uv run python manage.py shell -c 'f()'
+        node x.js -e 'f()'
+        bash ./x.sh -c 'f()'
+        coverage run manage.py shell -c 'f()'
         tools/x -r 'f()'
         tools/x --require='f()'
         tools/x -x 'a b'

@@ -612,6 +612,7 @@ class TestCommands:
             "sort -k2,2 x",
             "git clean -nd",
             "git reflog -5 main",
+            "python x.py --name 'a b; c' '(d)'",
             "git for-each-ref --sort=-committerdate --count=5 refs/heads",
             'npm_version=$(npm -v); echo "$npm_version"',
             "coverage run --source=a,b x.py",

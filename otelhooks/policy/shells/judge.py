@@ -63,6 +63,8 @@ _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[\[?|:|python -m")
 _INSTALLED = re.compile(r"(?:(?!\.\./)[^/]+/)*\.?venv/bin/[^/]+")
 """A program of a directory where no command writes, which may be a link to one of the system."""
 _CODE = re.compile(r"[^\w./:=,@+%-]")
+_CALL = re.compile(r"[(`]")
+"""Signs of a call, in code of most languages."""
 _TAR = re.compile("[a-eg-zA-Z]+f?")
 """Letters before all options: `f` takes the next word even as the first."""
 _REPEATED = frozenset(("for", "loop", "pipe"))
@@ -407,6 +409,8 @@ class Judge:
         is_own = is_own and posixpath.basename(name) not in _WRAPPERS
         if is_own or found.name == "yarn run":
             self._code(found.name, args)
+        elif any(kind in {"script", "own_script"} for kind, _ in found.operands):
+            self._options(args, _CALL)
         if is_own and found.entries != [_FREE]:
             self._values(read(name, _FREE, args), folders, None)
         if name == "npx":
@@ -447,8 +451,12 @@ class Judge:
         """Ask about code in the options or the input of a program that may be an interpreter."""
         if self._is_fed or any(PIPE in each.text for each in args):
             self._kinds.ask(f"what `{name}` gets to read is only in the command")
+        self._options(args, _CODE)
+
+    def _options(self, args: Sequence[Argument], signs: re.Pattern[str]) -> None:
+        """Ask about options with these signs, in themselves or in the word behind them."""
         for option, value in itertools.pairwise([*(each.text for each in args), ""]):
-            if option.startswith("-") and _CODE.search(option + value):
+            if option.startswith("-") and signs.search(option + value):
                 self._kinds.ask(f"what is behind `{option}` may be code")
 
     def _npx(self, name: str, folders: Folders) -> None:
