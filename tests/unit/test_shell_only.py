@@ -482,6 +482,11 @@ class TestCalls:
             (ws / ".git" / "config").write_text(plain)
             assert kind("git status", runs="deny") == "allow"
 
+    @pytest.mark.parametrize("text", ["git push", "git pull --rebase"])
+    def test_what_is_asked_about_may_run_hooks(self, ws: pathlib.Path, text: str) -> None:
+        assert kind(text) == "asks"
+        assert kind(text, runs="deny") == "runs"
+
     def test_git_runs_what_the_settings_of_another_place_name(self, ws: pathlib.Path) -> None:
         (ws / ".git").rmdir()
         (ws / ".git").write_text("gitdir: /elsewhere")
