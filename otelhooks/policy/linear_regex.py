@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from otelhooks.policy.thread_clock import thread_time
+from otelhooks.policy.thread_clock import thread_time, without_collections
 
 __all__ = ["LIMIT_S", "Pattern"]
 
@@ -237,8 +237,8 @@ class _Automaton:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = "re: only a text can be matched"
             raise TypeError(msg)
-        end = thread_time() + LIMIT_S
-        with self._lock:
+        with without_collections(), self._lock:
+            end = thread_time() + LIMIT_S
             state: _State | bool = self._start
             for start in range(0, max(len(text) - 1, 0), _CHECK_EVERY):
                 for char in text[start : min(start + _CHECK_EVERY, len(text) - 1)]:

@@ -8,30 +8,62 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
-__all__ = ["thread_time"]
+__all__ = ["thread_time", "without_collections"]
 
 
-class _Collections(threading.local):
-    """How long garbage collections took in each thread, in seconds; one of `gc.callbacks`."""
+class _Collections:
+    """How long garbage collections took in one thread while it was in this context, in seconds."""
 
-    now: Callable[[], float] = staticmethod(time.thread_time)
-    began: float = 0.0
-    total_s: float = 0.0
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._depth = 0
+        self._began: float | None = None
+        self.total_s: float = 0.0
+
+    # Called by the collector only for as long as a limit is in force: where a program has recursed
+    # to its limit, it could not be called, and Python would report that as an error.
+    def __enter__(self) -> None:
+        if not self._depth:
+            gc.callbacks.append(self)
+        self._depth += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._depth -= 1
+        if not self._depth:
+            gc.callbacks.remove(self)
 
     def __call__(self, phase: str, info: Mapping[str, Any]) -> None:
+        if threading.get_ident() != self._thread:
+            return
         if phase == "start":
-            self.began = self.now()
-        else:
-            self.total_s += self.now() - self.began
+            self._began = time.thread_time()
+        elif self._began is not None:
+            self.total_s += time.thread_time() - self._began
+            self._began = None
 
 
-_collections = _Collections()
-gc.callbacks.append(_collections)
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.collections = _Collections()
+
+
+_here = _Here()
+
+
+def without_collections() -> _Collections:
+    """Return a context in which `thread_time` leaves the collections of this thread out."""
+    return _here.collections
 
 
 def thread_time() -> float:
-    """Return the processor time of this thread without garbage collections, in seconds."""
-    return time.thread_time() - _collections.total_s
+    """Return the processor time of this thread, in seconds."""
+    return time.thread_time() - _here.collections.total_s

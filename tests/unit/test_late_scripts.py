@@ -202,6 +202,19 @@ def test_nor_does_one_in_a_host_function_whose_time_is_not_counted() -> None:
         call("x")
 
 
+def test_collections_outside_of_a_script_are_none_of_its_business() -> None:
+    # A program that recurses to its limit may collect there, where nothing can be called.
+    before = list(gc.callbacks)
+    during: list[int] = []
+    count = starlark.counting_time(lambda x: during.append(len(gc.callbacks)) or x)
+    call = starlark.compile_expression("count(args) == 'x'", At(), functions={"count": count})
+    assert call("x") is True
+    assert during == [len(before) + 1]
+    with pytest.raises(starlark.ScriptError):
+        call(object())
+    assert gc.callbacks == before
+
+
 def test_a_pattern_is_not_late_because_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_regex, "LIMIT_S", starlark.TIME_LIMIT_S)
     step = linear_regex._Automaton._step

@@ -29,7 +29,7 @@ from otelhooks.policy.scripting.starlark_source import (
     parse_script,
     refuse_attributes,
 )
-from otelhooks.policy.thread_clock import thread_time
+from otelhooks.policy.thread_clock import thread_time, without_collections
 from otelhooks.records.failures import OutOfTime
 
 __all__ = [
@@ -154,6 +154,10 @@ class _Compiled:
         Raises:
             ScriptError: It fails, is stopped, or the values cannot be passed to it.
         """
+        with without_collections():
+            return self._call(function, values, are_plain=are_plain)
+
+    def _call(self, function: str, values: tuple[Any, ...], *, are_plain: bool) -> Any:
         clock = _Clock(self._limit_s)
         outer, _running.clock = _running.clock, clock
         try:
