@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,9 @@ def is_agent(attributes: Mapping[str, Any]) -> bool:
 def add_up(spans: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> Totals:
     """Add up the spans of one trace, each model call once.
 
-    Tokens are those of the model calls; if none has any, those of the agents. The cost of an agent
-    includes that of everything below it, so only the outermost ones count.
+    Tokens are those of the model calls; if none has any, those of the agents. A call that two
+    libraries trace, one span inside the other's, counts once. The cost of an agent includes that of
+    everything below it, so only the outermost ones count.
 
     Args:
         spans: Span id, parent's id and attributes of each.
@@ -59,16 +60,26 @@ def add_up(spans: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> Totals
             if isinstance(known := attributes.get(semconv.COST_USD), (int, float)):
                 cost = (cost or 0.0) + known
             unknown += _number(attributes, semconv.COST_UNKNOWN) or 0
-    calls = [
-        each
-        for each in listed
-        if not is_agent(each[2]) and any(name in each[2] for name in _TOKENS)
-    ]
-    read, written = (_sum(calls or listed, name) for name in _TOKENS)
+    calls = {
+        span_id: attributes
+        for span_id, _, attributes in listed
+        if not is_agent(attributes) and any(name in attributes for name in _TOKENS)
+    }
+    within = {span_id: parent for span_id, parent, attributes in listed if not _runs(attributes)}
+    once = [calls[span_id] for span_id in calls if not _is_below(span_id, calls.keys(), within)]
+    counted = once or [attributes for _, _, attributes in listed]
+    read, written = (_sum(counted, name) for name in _TOKENS)
     return Totals(read, written, cost, unknown)
 
 
-def _is_below(span_id: str, ids: set[str], parents: Mapping[str, str | None]) -> bool:
+def _runs(attributes: Mapping[str, Any]) -> bool:
+    """Return whether an agent or a tool works in a span: model calls below it are its own."""
+    return is_agent(attributes) or (
+        attributes.get(semconv.GEN_AI_OPERATION_NAME) == semconv.OP_EXECUTE_TOOL
+    )
+
+
+def _is_below(span_id: str, ids: Set[str], parents: Mapping[str, str | None]) -> bool:
     seen = {span_id}  # broken ids may form a circle
     parent = parents.get(span_id)
     while parent is not None and parent not in seen:
@@ -79,8 +90,8 @@ def _is_below(span_id: str, ids: set[str], parents: Mapping[str, str | None]) ->
     return False
 
 
-def _sum(spans: Iterable[tuple[str, str | None, Mapping[str, Any]]], name: str) -> int | None:
-    found = [_number(attributes, name) for _, _, attributes in spans]
+def _sum(spans: Iterable[Mapping[str, Any]], name: str) -> int | None:
+    found = [_number(attributes, name) for attributes in spans]
     numbers = [number for number in found if number is not None]
     return sum(numbers) if numbers else None
 

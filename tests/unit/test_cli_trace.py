@@ -31,6 +31,7 @@ from opentelemetry.trace.span import TraceState
 from rich.cells import cell_len
 
 from otelhooks.cli.trace import trace
+from otelhooks.store.totals import add_up
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
 from otelhooks.telemetry import semconv
 from tests.logs import InMemoryLogRecordExporter
@@ -399,6 +400,15 @@ class TestList:
         (line,) = run("list", "--service", "billing").stdout.splitlines()[1:]
         assert "  lead, writer  " in line
         assert "  1,200 → 34  ≥ $0.5000  1 refused" in line
+
+    def test_tokens_of_a_call_that_two_libraries_trace_count_once(self) -> None:
+        used = {semconv.GEN_AI_USAGE_INPUT_TOKENS: 100, semconv.GEN_AI_USAGE_OUTPUT_TOKENS: 20}
+        chat = {semconv.GEN_AI_OPERATION_NAME: "chat", **used}
+        tool = {semconv.GEN_AI_OPERATION_NAME: "execute_tool"}
+        ours, theirs = ("1", None, chat), ("3", "2", chat)
+        within_a_tool = [("4", "1", tool), ("5", "4", chat)]
+        total = add_up([ours, ("2", "1", {}), theirs, *within_a_tool])
+        assert (total.input_tokens, total.output_tokens) == (200, 40)
 
     @pytest.mark.parametrize("width", [50, 80, 120])
     def test_it_is_readable_at_any_width(

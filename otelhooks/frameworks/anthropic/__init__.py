@@ -15,13 +15,14 @@ from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.anthropic.messages import MessagesRequest, built_in
-from otelhooks.frameworks.kit import contents
+from otelhooks.frameworks.kit import contents, telemetry
 from otelhooks.frameworks.kit.clients.calls import ON_DENIED
 from otelhooks.frameworks.kit.clients.generated import UnreadRequest
 
 __all__ = ["ADAPTER"]
 
 _FUNCTIONS = "anthropic.lib.tools._beta_functions"
+_RUNNER = "anthropic.lib.tools._beta_runner"
 _TOOLSETS = "anthropic.lib.tools._toolsets._runnable"
 
 
@@ -100,6 +101,19 @@ class Unread(UnreadRequest):
     paths = ("/complete",)
 
 
+def call_span(wrapped: Any, _: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Return a replacement for the client's span of a request for an answer."""
+    names = {getattr(one, "span_name", None) for one in (*args, *kwargs.values())}
+    asks = "anthropic.messages.create" in names
+    own = telemetry.in_place_of_own_call("anthropic") if asks else None
+    return own or wrapped(*args, **kwargs)
+
+
+def runner_span(wrapped: Any, _: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Return a replacement for the tool runner's span inside a run, whose loop it is."""
+    return telemetry.in_place_of_own("anthropic") or wrapped(*args, **kwargs)
+
+
 _REQUESTS = (MessagesRequest, Unread)
 
 ADAPTER = kit.Adapter(
@@ -108,6 +122,8 @@ ADAPTER = kit.Adapter(
     seats=(
         kit.seat("anthropic._base_client:SyncAPIClient.request", *_REQUESTS, overrides=True),
         kit.seat("anthropic._base_client:AsyncAPIClient.request", *_REQUESTS, overrides=True),
+        kit.listen("anthropic._base_client:start_api_call_span", call_span, required=False),
+        kit.listen(f"{_RUNNER}:start_tool_runner_span", runner_span, required=False),
         *(
             kit.seat(f"{_FUNCTIONS}:{name}.call", Tool, overrides=True)
             for name in (

@@ -11,7 +11,7 @@ from opentelemetry import propagate, trace
 from opentelemetry.context import Context, attach, detach, get_current
 
 from otelhooks.pipeline import runtime
-from otelhooks.pipeline.frames import Turn, current_frame
+from otelhooks.pipeline.frames import Op, Turn, current_frame
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
@@ -23,6 +23,7 @@ __all__ = [
     "carrier",
     "failed",
     "in_place_of_own",
+    "in_place_of_own_call",
     "inside_run",
     "not_on_ours",
     "record",
@@ -151,6 +152,23 @@ def in_place_of_own(framework: str) -> trace.Span | None:
     here = trace.get_current_span().get_span_context()
     own = turn.span.get_span_context()
     return trace.NonRecordingSpan(own) if here == own else None
+
+
+def in_place_of_own_call(framework: str) -> trace.Span | None:
+    """Return a span for a client to use as its own span of the model call that sends its request.
+
+    It records nothing, and what is opened inside it is inside the current span. None if the client
+    should open its own.
+
+    Args:
+        framework: Adapter's name.
+    """
+    call = current_frame()
+    if not isinstance(call, Op) or call.call is not None or call.annotation is not None:
+        return None
+    if call.span is None or not replaces_spans(framework):
+        return None
+    return trace.NonRecordingSpan(trace.get_current_span().get_span_context())
 
 
 def not_on_ours(wrapped: Callable[..., Any], owner: Any, /, *args: Any, **kwargs: Any) -> Any:

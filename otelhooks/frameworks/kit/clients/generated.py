@@ -183,9 +183,7 @@ class GeneratedCall(JsonCall):
         def items(*args: Any, **kwargs: Any) -> Iterator[Any]:
             native = wrapped(*args, **kwargs)
             stream = native.parse() if hasattr(native, "http_response") else native
-            # A copy reads the client's response: `stream` gets another one. Another tracer's proxy
-            # around the stream cannot be copied.
-            inner = copy.copy(inspect.unwrap(stream)).__stream__()
+            inner = _reading(stream)
             yield Opened(native=native, stream=stream)
             yield from inner
 
@@ -226,9 +224,7 @@ class GeneratedCall(JsonCall):
             native = await wrapped(*args, **kwargs)
             stream = native.parse() if hasattr(native, "http_response") else native
             stream = await stream if inspect.isawaitable(stream) else stream
-            # A copy reads the client's response: `stream` gets another one. Another tracer's proxy
-            # around the stream cannot be copied.
-            inner = copy.copy(inspect.unwrap(stream)).__stream__()
+            inner = _reading(stream)
             yield Opened(native=native, stream=stream)
             async for item in inner:
                 yield item
@@ -357,6 +353,16 @@ def _reader(cls: Any, client: Any, cast_to: Any, options: Any, kwargs: Any) -> A
     reader.client, reader.cast_to, reader.options = client, cast_to, options
     reader.stream, reader.stream_cls = True, kwargs.get("stream_cls")
     return reader
+
+
+def _reading(stream: Any) -> Any:
+    """Return a copy of a stream that reads the client's response: the stream gets another one.
+
+    Its client learns from the copy what the provider said.
+    """
+    copied = copy.copy(inspect.unwrap(stream))  # another tracer's proxy cannot be copied
+    copied._iterator = copy.copy(copied).__stream__()
+    return copied
 
 
 def _native(client: Any, stream: Any, event: Event) -> Any:
