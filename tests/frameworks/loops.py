@@ -63,6 +63,12 @@ def told(model: Double) -> str:
     return json.dumps(model.requests)
 
 
+def by_the_model(request: dict[str, Any]) -> list[Any]:
+    """Return the messages of a request that the model has said."""
+    messages = request.get("messages") or request.get("contents") or request["input"]
+    return [one for one in messages if one.get("role") in ("assistant", "model")]
+
+
 def gaps(caplog: Any) -> list[str]:
     return [r.getMessage() for r in caplog.records if "coverage gap" in r.getMessage()]
 
@@ -125,6 +131,18 @@ class Loops:
         second = json.dumps(model.requests[1])
         assert second.count(REASON) == 1
         assert second.count("safe done") == 1
+
+    def test_parallel_after_a_text(self, path, model, tools):
+        """The model reads the reason as a result, and not as its own words."""
+        model.steps = [["Let me see. ", DANGER, SAFE], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert path(model, tools).removeprefix("Let me see. ") == "done"
+        assert tools.ran == ["safe"]
+        assert len(model.requests) == 2
+        second = json.dumps(model.requests[1])
+        assert second.count(REASON) == 1
+        assert second.count("safe done") == 1
+        assert REASON not in json.dumps(by_the_model(model.requests[1]))
 
     def test_after_a_text_the_call_is_not_shown_either(self, path, model, tools):
         model.steps = [["Let me see. ", DANGER], "done"]

@@ -775,6 +775,35 @@ class TestStreams:
         told = "".join(self.chunks(model, ["Let me see.", DANGER]))
         assert told == f"Let me see.\n{REASON}"
 
+    def test_beside_an_allowed_call_the_reason_is_no_text(self, model):
+        otelhooks.instrument(policies=DENY)
+        told = "".join(self.chunks(model, ["Let me see.", DANGER, SAFE]))
+        assert told == "Let me see."
+
+    @pytest.mark.parametrize("is_told_its_type", [True, False])
+    def test_denied_calls_go_back_as_a_request_has_them(
+        self, model, tools, is_told_its_type, monkeypatch
+    ):
+        """And not as a stream has them: servers refuse fields that they do not know."""
+
+        def events(made: Any) -> Any:
+            for event in model_double._chat_events(made):
+                for choice in event["choices"]:
+                    for call in choice["delta"].get("tool_calls", ()):
+                        if not is_told_its_type:
+                            call.pop("type", None)
+                yield event
+
+        monkeypatch.setitem(model_double._FORMS, "/chat/completions", (model_double._chat, events))
+        otelhooks.instrument(policies=DENY)
+        model.steps = [["Let me see.", SAFE, DANGER], "done"]
+        assert chat_stream(model, tools) == "done"
+        [asked] = [one for one in model.requests[1]["messages"] if one["role"] == "assistant"]
+        assert [call["id"] for call in asked["tool_calls"]] == ["call_s", "call_d"]
+        for call in asked["tool_calls"]:
+            assert call.keys() == {"id", "type", "function"}
+            assert call["function"].keys() == {"name", "arguments"}
+
     def test_nothing_waits_where_no_call_could_be_denied(self, model):
         otelhooks.instrument()
         model.steps = [[SAFE]]

@@ -206,15 +206,12 @@ class ClientCall(ModelCall):
             kept = self._kept(parts, found)
             left = [asked for _, asked in found if asked.reason is None]
             told = [(part.native, asked.id, asked.reason or "") for part, asked in denied]
-            if (
-                how == "drop"
-                or self.has_shown
-                or not all(self.can_tell(part) for part, _ in denied)
-            ):
-                return self.composed([*kept, *_texts(reasons)], raw)
-            if left:
+            can_tell = how != "drop" and all(self.can_tell(part) for part, _ in denied)
+            if can_tell and left:
                 left[-1].beside = tuple(told)
                 return self.composed(kept, raw)
+            if self.has_shown or not can_tell:
+                return self.composed([*kept, *_texts(reasons)], raw)
             messages = [*before, *self.said(self.composed(kept, raw))]
             self.messages = self.with_calls(messages, len(messages) - 1, told)
             self.is_rewritten = True

@@ -120,7 +120,7 @@ class ChatForm(JsonCall):
         before = [*(message.pop("tool_calls", None) or ()), message.pop("function_call", None)]
         its = {id(self.origin(call)) for call in before}
         own = calls if is_only else [call for call in calls if id(self.origin(call)) in its]
-        listed = [call for call in own if "type" in call]
+        listed = [call for call in own if not _LISTED.isdisjoint(call)]
         if listed:
             message["tool_calls"] = listed
         if own and not listed:
@@ -166,7 +166,7 @@ class ChatForm(JsonCall):
         asked = {**messages[at], "role": "assistant"}
         asked["tool_calls"] = [
             *(asked.get("tool_calls") or ()),
-            *(native for native, _, _ in calls),
+            *(_asked(native) for native, _, _ in calls),
         ]
         results = [{"role": "tool", "tool_call_id": id, "content": text} for _, id, text in calls]
         return [*messages[:at], asked, *results, *messages[at + 1 :]]
@@ -281,6 +281,14 @@ class ChatForm(JsonCall):
 
 
 _TEXTS = {"function": "arguments", "custom": "input"}
+_LISTED = frozenset(("type", *_TEXTS))
+"""Fields that a call has among ``tool_calls``; some servers leave out the type."""
+
+
+def _asked(call: dict[str, Any]) -> dict[str, Any]:
+    """Return a call as requests have it: strict servers take neither more fields nor less."""
+    kept = {name: value for name, value in call.items() if name != "index"}
+    return {"type": "custom" if call.get("custom") else "function", **kept}
 
 
 def _pieces(at: int, call: dict[str, Any]) -> Iterable[dict[str, Any]]:
