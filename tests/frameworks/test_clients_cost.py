@@ -13,6 +13,6 @@ from tests.frameworks.client_costs import Costs, Limits
 class TestCosts(Costs):
     limits: ClassVar = {
         "openai": Limits(request=(125, 145), message=(10, 10), call=(49, 66), chunk=(14, 20)),
-        "anthropic": Limits(request=(127, 149), message=(11, 11), call=(46, 66), chunk=(10, 11)),
+        "anthropic": Limits(request=(134, 149), message=(11, 11), call=(46, 66), chunk=(10, 11)),
         "google_genai": Limits(request=(118, 125), message=(5, 5), call=(44, 46), chunk=(11, 20)),
     }

@@ -656,7 +656,7 @@ class TestCandidates:
     def test_each_keeps_what_is_its_own(self, model, monkeypatch, has_index):
         otelhooks.instrument(policies=DENY)
         told = self.told(model, monkeypatch, has_index=has_index)
-        assert told == [["a", "b", "safe", REASON], ["x", "y"]]
+        assert told == [["a", "b", "safe"], ["x", "y"]]
 
     def test_hooks_see_both(self, model, monkeypatch):
         seen = []

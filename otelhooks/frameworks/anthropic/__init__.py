@@ -103,8 +103,8 @@ class Unread(UnreadRequest):
 
 def call_span(wrapped: Any, _: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Return a replacement for the client's span of a request for an answer."""
-    names = {getattr(one, "span_name", None) for one in (*args, *kwargs.values())}
-    asks = "anthropic.messages.create" in names
+    options = args[2] if len(args) > 2 else kwargs.get("options")
+    asks = getattr(options, "span_name", None) == "anthropic.messages.create"
     own = telemetry.in_place_of_own_call("anthropic") if asks else None
     return own or wrapped(*args, **kwargs)
 
