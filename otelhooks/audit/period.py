@@ -26,6 +26,8 @@ _NO_FAILURES = ("", semconv.ERROR_POLICY_DENIED, semconv.ERROR_APPROVAL_REJECTED
 
 def was_stopped(record: dict[str, Any]) -> bool:
     """Return whether a rule or a person, or the lack of an answer, stopped a call."""
+    if record.get("withheld"):
+        return False  # it ran
     effect = _text(record, "enforcement")
     return effect in _STOPPED or (not effect and _text(record, "decision") == semconv.DECISION_DENY)
 
@@ -105,7 +107,10 @@ def summary(
             continue
         status = _text(record, "approval_status")
         is_withdrawn = status == semconv.APPROVAL_STATUS_WITHDRAWN
-        effect = status if is_withdrawn else effect  # no approver rejected it
+        if record.get("withheld"):
+            effect = "withheld"
+        elif is_withdrawn:
+            effect = status  # no approver rejected it
         verdicts[f"{decision}, {effect}" if effect else decision] += 1
         policy = (_text(record, "policy_id"), _text(record, "policy_version"))
         if any(policy):

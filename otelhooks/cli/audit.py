@@ -248,6 +248,8 @@ _SHOWN = ("decision", "tool_name", "rule_id", "reason")
 def _row(fields: dict[str, Any]) -> str:
     """Return a record as one line: time, verdict, tool, rule, reason."""
     decision, tool, rule, reason = (one_line(fields.get(name) or "-") for name in _SHOWN)
+    if fields.get("withheld"):
+        decision += " withheld"
     return f"{one_line(fields.get('time'))}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"
 
 
@@ -260,6 +262,8 @@ def _columns(fields: dict[str, Any], width: int) -> str:
 
     verdict, tool, rule, reason = (one_line(fields.get(name) or "") for name in _SHOWN)
     outcome = fields.get("approval_status") or fields.get("enforcement")
+    if fields.get("withheld"):
+        outcome = "withheld"
     if outcome not in (None, "", "allowed", "blocked"):
         verdict += f" {one_line(outcome)}"
     cells = zip((verdict, tool, rule), (13, 20, 20), strict=True)

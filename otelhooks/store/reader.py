@@ -425,6 +425,7 @@ _DECIDED = (
     semconv.POLICY_DECISION,
     semconv.POLICY_ENFORCEMENT,
     semconv.APPROVAL_STATUS,
+    semconv.WITHHELD,
 )
 _NOT_ABOUT_APPROVAL = " AND ".join(
     f"name NOT GLOB '{name}*'"
@@ -444,12 +445,15 @@ _WITHDRAWN_ALONE = (
 """Waits whose call has no span, as it ended with the question."""
 
 
-def _verdict(decision: str, enforcement: str, status: str) -> verdicts.Verdict | None:
+def _verdict(
+    decision: str, enforcement: str, status: str, withheld: object
+) -> verdicts.Verdict | None:
     is_wait = not decision and status == semconv.APPROVAL_STATUS_WITHDRAWN
     found = {
         semconv.POLICY_DECISION: semconv.DECISION_ASK if is_wait else decision,
         semconv.POLICY_ENFORCEMENT: enforcement,
         semconv.APPROVAL_STATUS: status,
+        semconv.WITHHELD: withheld,
     }
     return verdicts.read_verdict({name: value for name, value in found.items() if value})
 

@@ -175,6 +175,7 @@ class TraceSummary:
         spans: Number of spans.
         events: Number of log records.
         refused: Number of calls that were denied or not approved, without the withdrawn.
+        withheld: Number of calls that ran, and whose result was kept back.
         observed: Number of calls that monitor mode would have refused or asked about.
         approved: Number of calls that were asked about and approved.
         withdrawn: Number of calls that were asked about and ended, or whose process ended, first.
@@ -194,6 +195,7 @@ class TraceSummary:
     spans: int
     events: int
     refused: int
+    withheld: int
     observed: int
     approved: int
     withdrawn: int

@@ -42,6 +42,8 @@ def read_summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
         for span, found in zip(spans, attributes, strict=True)
         if not verdicts.is_about_approval(span["name"]) and not verdicts.is_withdrawn(found)
     ]
+    kept_back = sum(verdicts.is_withheld(found) for _, found in calls)
+    calls = [call for call in calls if not verdicts.is_withheld(call[1])]
     ranks = [rank for rank, _ in calls]
     approved = sum(verdicts.is_approved(found) for _, found in calls)
     return TraceSummary(
@@ -52,6 +54,7 @@ def read_summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
         spans=len(spans),
         events=len(events),
         refused=ranks.count(verdicts.RANK_REFUSED),
+        withheld=kept_back,
         observed=ranks.count(verdicts.RANK_OBSERVED),
         approved=approved,
         withdrawn=verdicts.withdrawn(

@@ -185,6 +185,7 @@ def verdicts(summary: TraceSummary) -> str:
         f"{count} {word}"
         for count, word in (
             (summary.refused, "refused"),
+            (summary.withheld, "withheld"),
             (summary.observed, "observed"),
             (summary.approved, "approved"),
             (summary.withdrawn, "withdrawn"),

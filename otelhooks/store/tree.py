@@ -296,7 +296,7 @@ def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzin
 
 
 _OUTCOMES = (
-    *("refused", "would be refused", "would be asked about"),
+    *("refused", "withheld", "would be refused", "would be asked about"),
     *("approved", "withdrawn", "with another verdict"),
 )
 
@@ -305,6 +305,8 @@ def _outcome(attributes: Mapping[str, Any]) -> str:
     """Return what the header counts a span as; empty if it has no verdict, or a plain allow."""
     if verdicts.is_withdrawn(attributes):
         return ""  # counted with those whose call has no span
+    if verdicts.is_withheld(attributes):
+        return "withheld"
     rank = verdicts.rank(attributes)
     if rank == verdicts.RANK_OBSERVED:
         is_ask = attributes.get(semconv.POLICY_DECISION) == semconv.DECISION_ASK

@@ -78,6 +78,11 @@ def is_withdrawn(attributes: Mapping[str, Any]) -> bool:
     return attributes.get(semconv.APPROVAL_STATUS) == semconv.APPROVAL_STATUS_WITHDRAWN
 
 
+def is_withheld(attributes: Mapping[str, Any]) -> bool:
+    """Return whether the result was kept back; the call itself ran."""
+    return bool(attributes.get(semconv.WITHHELD))
+
+
 def withdrawn(spans: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
     """Count the questions of a trace that were withdrawn.
 
@@ -107,6 +112,7 @@ class Verdict:
         reason: Fixed text of the rule, empty for none.
         is_plain: Whether it is an allow and nothing else happened.
         is_withdrawn: Whether it is a question that ended without an answer.
+        is_withheld: Whether it is about the result of a call that ran.
     """
 
     words: str
@@ -116,6 +122,7 @@ class Verdict:
     reason: str
     is_plain: bool
     is_withdrawn: bool = False
+    is_withheld: bool = False
 
 
 def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
@@ -142,6 +149,7 @@ def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
         reason=_reason(attributes),
         is_plain=decision == semconv.DECISION_ALLOW and not extras,
         is_withdrawn=is_over,
+        is_withheld=is_withheld(attributes),
     )
 
 

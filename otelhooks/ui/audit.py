@@ -15,7 +15,7 @@ from otelhooks.ui.site import Site
 
 __all__ = ["audit"]
 
-_DECISIONS = ("allow", "modify", "ask", "deny")
+_DECISIONS = ("allow", "modify", "ask", "deny", "withheld")
 
 
 def audit(site: Site, request: Request) -> Response:
@@ -46,4 +46,5 @@ def _days(path: str | None) -> Iterator[tuple[str, str]]:
                     if record.hash not in seen:
                         seen.add(record.hash)
                         fields = record.fields
-                        yield str(fields.get("time"))[:10], str(fields.get("decision"))
+                        decision = "withheld" if fields.get("withheld") else fields.get("decision")
+                        yield str(fields.get("time"))[:10], str(decision)

@@ -28,6 +28,7 @@ class _Row:
     name: str
     total: int = 0
     refused: int = 0
+    withheld: int = 0
     withdrawn: int = 0
     counts: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
@@ -37,6 +38,8 @@ class _Row:
         self.total += one.count
         if one.verdict.is_withdrawn:
             self.withdrawn += one.count
+        elif one.verdict.is_withheld:
+            self.withheld += one.count
         elif one.verdict.mood == "bad":
             self.refused += one.count
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import otelhooks
-from otelhooks import approvals, policy, types
+from otelhooks import approvals, hooks, policy, types
 from otelhooks.audit import Audit
 from otelhooks.cli.audit import audit as command
 
@@ -152,6 +152,28 @@ def test_a_question_that_was_withdrawn_is_not_rejected_by_anyone(tmp_path: Path)
     assert found["verdicts"] == {"ask, withdrawn": 1}
     assert found["people"] == []
     assert found["uses"][0]["not_allowed"] == 1
+
+
+def test_a_withheld_result_is_not_a_call_that_did_not_run(governed: Any, tmp_path: Path) -> None:
+    hide = hooks.post_tool_call_transform(rule_id="hide")(
+        lambda data: types.HookResult(allow=False, message="It holds a key.")
+    )
+
+    @otelhooks.tool
+    def read() -> str:
+        return "key"
+
+    governed(hooks=[hide], audit=tmp_path / "trail")
+    assert read() == "It holds a key."
+    otelhooks.uninstrument()
+    found = report(tmp_path / "trail")
+
+    assert found["verdicts"] == {"allow, allowed": 1, "deny, withheld": 1}
+    assert [rule["enforcement"] for rule in found["rules"]] == ["withheld"]
+    assert found["uses"][0]["not_allowed"] == 0
+    shown = CliRunner().invoke(command, ["show", str(tmp_path / "trail")]).stdout
+    assert "Z  deny withheld  read " in shown
+    assert not CliRunner().invoke(command, ["show", str(tmp_path / "trail"), "--denied"]).stdout
 
 
 def test_a_call_whose_record_failed_counts_once_as_refused(tmp_path: Path) -> None:

@@ -539,10 +539,12 @@ def test_show_in_a_terminal_aligns_columns_and_has_long_reasons_below_them(
         )
         audit.append({**asked, "enforcement": "rejected", "approval_status": "withdrawn"})
         audit.append({"decision": "allow", "tool_name": "ls", "reason": "x" * 200})
+        audit.append({"decision": "deny", "enforcement": "blocked", "withheld": True})
     monkeypatch.setattr("otelhooks.cli.audit._width", lambda: width)
     shown = invoke("show", tmp_path).stdout
     assert f"Z  deny           漢字                  no-rm{between}{reason}\n" in shown
     assert "Z  ask withdrawn  look_up_the_weath...  w\n" in shown
+    assert shown.endswith("Z  deny withheld\n")
     assert f"Z  allow          ls\n{'':22}{'x' * (width - 25)}...\n" in shown
 
 

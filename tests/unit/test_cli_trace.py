@@ -388,6 +388,14 @@ class TestList:
         assert ("ask → withdrawn" in shown) is has_call
         assert "rejected" not in shown
 
+    def test_a_withheld_result_is_counted_apart_as_its_call_ran(self, path: Path) -> None:
+        add(path, "execute_tool cat", 9 << 96, **DENY, **{semconv.WITHHELD: True})
+        add(path, "execute_tool rm", 9 << 96, **DENY)
+        assert run("list").stdout.endswith("  1 refused, 1 withheld\n")
+        assert " · 1 refused · 1 withheld\n" in run("show").stdout
+        [summary] = json.loads(run("list", "--denied", "--json").stdout)
+        assert (summary["refused"], summary["withheld"]) == (1, 1)
+
     def test_tokens_cost_and_agents_are_those_of_all_spans(self, busy: Path) -> None:
         [summary] = json.loads(run("list", "--json", "--service", "billing").stdout)
         assert summary["agents"] == ["lead", "writer"]

@@ -181,8 +181,8 @@ def everything() -> tuple[list[Span], list[Event]]:
 
 WIDE = """\
 trace 4bf92f35
-2026-11-18 11:06:40 · 3.90 s · 18 spans · 820 → ? tokens · 3 refused · 1 would be refused
-1 approved · 3 with another verdict
+2026-11-18 11:06:40 · 3.90 s · 18 spans · 820 → ? tokens · 2 refused · 1 withheld
+1 would be refused · 1 approved · 3 with another verdict
 
 invoke_agent ops                  3.90 s    4,210 → 512 tokens
 ├─ · user_message

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from starlette.testclient import TestClient
 
 import otelhooks
-from otelhooks import policy
+from otelhooks import hooks, policy, types
 from otelhooks.approvals.questions import Answer, Question, doubts
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
@@ -643,8 +643,16 @@ class TestDecisions:
                 tracer.start_span("execute_tool mail", attributes=attributes).end()
         provider.shutdown()
         shown = client.get("/decisions").text
-        assert shown.count("1 decision, 0 refused, 1 withdrawn") == 2  # by rule, and by tool
+        assert (
+            shown.count("1 decision, 0 refused, 0 withheld, 1 withdrawn") == 2
+        )  # by rule, and by tool
         assert '<td class="verdict">1 withdrawn</td>' in client.get("/runs").text
+
+    def test_a_withheld_result_is_not_a_refused_call(self, client, path) -> None:
+        stored(path, called("cat", "deny", **DENIED, **{semconv.WITHHELD: True}))
+        shown = client.get("/decisions").text
+        assert shown.count("1 decision, 0 refused, 1 withheld, 0 withdrawn") == 3
+        assert '<td class="verdict">1 withheld</td>' in client.get("/runs").text
 
     def test_without_any_it_says_so(self, client, path) -> None:
         stored(path)
@@ -823,6 +831,22 @@ class TestAudit:
         assert "No findings." in shown
         [day] = [row for row in shown.split("<tr") if "<td>20" in row]
         assert day.count('<td class="number">1</td>') == 2
+
+    def test_withheld_results_have_a_column(self, client, settings) -> None:
+        hide = hooks.post_tool_call_transform(lambda data: types.HookResult(allow=False))
+        otelhooks.instrument(audit=settings.audit, hooks=[hide])
+        otelhooks.call_tool("cat", {}, lambda: "")
+        otelhooks.uninstrument()
+        shown = client.get("/audit").text
+        [day] = [row for row in shown.split("<tr") if "<td>20" in row]
+        cells = re.findall(r'<td class="number">(.*?)</td>', day)
+        assert dict(zip(("allow", "modify", "ask", "deny", "withheld"), cells, strict=True)) == {
+            "allow": "1",
+            "modify": "",
+            "ask": "",
+            "deny": "",
+            "withheld": "1",
+        }
 
     def test_an_edit_is_found(self, client, segment) -> None:
         segment.write_text(segment.read_text().replace("look_up", "hack_up", 1))
