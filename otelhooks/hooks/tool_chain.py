@@ -284,11 +284,10 @@ class ToolChain(Chain):
         if approval.status == "error":
             cause = "None" if approval.error is None else text_of(approval.error)
             return f"Policy evaluation failed for policy '{rule.label}': {cause}"
-        if rule.reason:
-            return rule.reason
         if approval.status == "expired":
-            return f"Tool '{self.call.name}' was not approved in time (policy '{rule.label}')."
-        return f"User denied tool '{self.call.name}' (policy '{rule.label}')."
+            about = f": {rule.reason}" if rule.reason else f" (policy '{rule.label}')."
+            return f"Tool '{self.call.name}' was not approved in time{about}"
+        return rule.reason or f"User denied tool '{self.call.name}' (policy '{rule.label}')."
 
     def result(self) -> types.HookResult:
         """Return the last decider's answer, with all arguments if any decider rewrote them."""

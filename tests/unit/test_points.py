@@ -1084,6 +1084,13 @@ class TestAsking:
         assert type(refusal("no", verdict)).__name__ == "ApprovalTimeout"
         assert type(refusal("no", None)).__name__ == "Denied"
 
+    def test_a_reason_comes_after_the_word_that_time_is_over(self) -> None:
+        def late(call: Any) -> bool:
+            raise TimeoutError
+
+        verdict = self.answer(late, reason="Money moves.")
+        assert verdict.message == "Tool 't' was not approved in time: Money moves."
+
     def test_each_handler_is_asked_once_and_all_must_approve(self) -> None:
         log: list[str] = []
 
