@@ -195,7 +195,7 @@ def _rules(
     from otelhooks.cli.project.draft import suggested
 
     if deny or ask:
-        given = _checked(_split(deny), _split(ask))
+        given = _checked(found, _split(deny), _split(ask))
         for tool, near in _doubts(found, (*given[0], *given[1])):
             click.echo(
                 f"otelhooks: warning: no file defines `{one_line(tool)}`: did you mean"
@@ -214,8 +214,8 @@ def _rules(
         if said == text or said.strip().lower() in ("y", "yes"):
             return usual
         try:
-            deny, ask = _spoken(said)
-            return _checked(_corrected(found, deny), _corrected(found, ask))
+            deny, ask = _checked(found, *_spoken(said))
+            return _checked(found, _corrected(found, deny), _corrected(found, ask))
         except ConfigError as error:
             click.echo(str(error), err=True)
 
@@ -236,15 +236,15 @@ def _corrected(found: Survey, wanted: Sequence[str]) -> list[str]:
     ]
 
 
-def _spoken(said: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _spoken(said: str) -> tuple[list[str], list[str]]:
     """Read an answer such as ``deny delete_file, ask send_email, pay``.
 
     Raises:
-        ConfigError: It names no verb, or what no rule can name.
+        ConfigError: It names no verb.
     """
     lists: dict[str, list[str]] = {"deny": [], "ask": []}
     if said.strip().lower() in ("nothing", "none", "no"):
-        return (), ()
+        return [], []
     verb = ""
     for part in re.split(r"[,;]|\band\s+(?=(?:deny|ask)\b)", said):
         first, _, rest = part.strip().partition(" ")
@@ -257,23 +257,33 @@ def _spoken(said: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             )
         if part.strip():
             lists[verb].append(part.strip())
-    return _checked(lists["deny"], lists["ask"])
+    return lists["deny"], lists["ask"]
 
 
 def _split(given: Sequence[str]) -> list[str]:
     return [part.strip() for text in given for part in text.split(",") if part.strip()]
 
 
-def _checked(deny: Sequence[str], ask: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _checked(
+    found: Survey, deny: Sequence[str], ask: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return both lists, without repetitions.
 
     Raises:
-        ConfigError: A tool cannot be named so, or is in both.
+        ConfigError: A tool cannot be named so, is in both, or is several without commas.
     """
     from otelhooks.policy.selectors import Selector
 
+    names = {tool.name for tool in found.tools}
     for tool in (*deny, *ask):
         Selector(tool)
+        # Frameworks have tools with blanks in their names, such as `Delegate work to coworker`.
+        words = [] if tool in names else tool.split()
+        if len(words) > 1 and any("_" in word or word in names for word in words):
+            raise ConfigError(
+                f"`{one_line(tool)}` is not one tool",
+                hint="write commas between tools: deny delete_file, ask send_email, pay",
+            )
         if tool in deny and tool in ask:
             raise ConfigError(
                 f"`{tool}` is both denied and asked about",
@@ -299,7 +309,7 @@ def _unknown(found: Survey, wanted: Sequence[str]) -> Iterator[str]:
             yield tool
 
 
-_PLAIN = re.compile(r"[\w.-]+")
+_PLAIN = re.compile(r"[\w. -]+")
 """Neither `server/tool`, which no file of the project defines, nor a glob or kind."""
 
 

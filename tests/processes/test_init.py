@@ -69,6 +69,7 @@ def test_answers_in_words_are_understood_and_misspelt_tools_corrected(project: P
     code, shown = answered(
         project,
         "stop it all\n",
+        "deny delete_order ask send_mail plain\n",
         "deny delete_ordr, look_upp and ask send_mail\n",
         "y\n",
         "n\n",
@@ -79,6 +80,7 @@ def test_answers_in_words_are_understood_and_misspelt_tools_corrected(project: P
 
     assert code == 0, shown
     assert "`stop` is neither `deny` nor `ask`" in shown
+    assert "`delete_order ask send_mail plain` is not one tool" in shown
     assert "No file defines `delete_ordr`. Take `delete_order` instead? [Y/n]" in shown
     assert "Did you mean 'local'?" in shown
     found = yaml.safe_load((project / "policies/agents.yaml").read_text())

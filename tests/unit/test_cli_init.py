@@ -283,6 +283,8 @@ def test_flags_name_tools_servers_globs_and_kinds_and_each_has_a_green_case(proj
         (["--deny", "kind:shel"], "unknown kind `kind:shel`"),
         (["--deny", "a", "--ask", "a"], "`a` is both denied and asked about"),
         (["--deny", "a\u200bb"], "cannot be seen"),
+        (["--deny", "delete_order drop"], "hint: write commas between tools"),
+        (["--ask", "pay_bill find_x"], "`pay_bill find_x` is not one tool"),
         (["--dir", "nowhere"], "does not exist"),
     ],
 )
@@ -304,6 +306,13 @@ def test_a_name_that_no_file_defines_is_said(project: Path) -> None:
         "otelhooks: warning: no file defines `delete_ordr`: did you mean `delete_order`?",
         "otelhooks: warning: no file defines `nope_tool`",
     ]
+
+
+def test_a_framework_may_have_a_tool_with_blanks_in_its_name(project: Path) -> None:
+    result = init("--ask", "Delegate work to coworker")
+
+    assert "no file defines `Delegate work to coworker`" in result.stderr
+    assert rules(project) == [("ask", "Delegate work to coworker")]
 
 
 def test_a_name_that_is_almost_a_tools_is_said_and_written_as_it_was_given(project: Path) -> None:
