@@ -342,6 +342,9 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
             place = f"below its imports, so after line {entry.line}"
         yield f"\nAdd this line to {one_line(entry.path)}, {place}:\n"
         yield f"    {line(answers, imports=entry.imports)}"
+        if entry.others:
+            others = ", ".join(map(one_line, entry.others[:_SHOWN]))
+            yield f"\nIf you start another file, such as {others}, add it there."
     before, otelhooks = _SET[answers.spans], command()
     is_named = entry is not None and one_line(entry.path) == entry.path
     program = _program(entry.path) if entry is not None and is_named else "your_program.py"

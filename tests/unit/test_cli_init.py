@@ -245,6 +245,45 @@ def test_the_entry_is_found_or_left_open(project: Path, paths: list[str], entry:
     assert (None if found is None else found.path) == entry
 
 
+GUARD = 'if __name__ == "__main__":\n    pass\n'
+
+
+@pytest.mark.parametrize(
+    "server", ["from mcp.server import MCPServer", "from fastmcp import FastMCP", "import fastmcp"]
+)
+def test_a_server_of_tools_is_not_taken_for_the_program_of_the_agent(
+    project: Path, server: str
+) -> None:
+    (project / "app.py").rename(project / "shop.py")
+    (project / "a_server.py").write_text(f"{server}\n{GUARD}")
+
+    assert "Add this line to shop.py," in (said := init("--yes").stdout)
+    assert "a_server.py" not in said.partition("Add this line")[2]
+
+
+def test_a_server_of_tools_alone_is_the_program(project: Path) -> None:
+    (project / "app.py").write_text("from mcp.server import MCPServer\n")
+    (project / "b.py").write_text(f"from mcp.server import MCPServer\n{GUARD}")
+
+    assert "Add this line to b.py," in init("--yes").stdout
+
+
+def test_a_client_of_servers_may_be_the_program(project: Path) -> None:
+    (project / "app.py").write_text("import agents\n")
+    (project / "b.py").write_text(f"from mcp import ClientSession\n{GUARD}")
+
+    assert "Add this line to b.py," in init("--yes").stdout
+
+
+def test_other_files_that_can_be_started_are_named(project: Path) -> None:
+    (project / "b.py").write_text(f"import agents\n{GUARD}")
+    (project / "c.py").write_text("import agents\n")
+
+    said = init("--yes").stdout
+    assert "Add this line to app.py," in said
+    assert "\nIf you start another file, such as b.py, add it there.\n" in said
+
+
 def test_spans_go_where_the_answer_says(project: Path) -> None:
     collector = init("--yes", "--spans", "collector").stdout
     nowhere = init("--yes", "--spans", "none", "--force").stdout

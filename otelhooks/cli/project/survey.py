@@ -18,6 +18,8 @@ from otelhooks.setup.known import KNOWN
 __all__ = ["Entry", "Framework", "Started", "Survey", "survey"]
 
 _USUAL_ENTRIES = ("main", "app", "__main__", "agent", "bot", "cli", "run", "server")
+_MCP = {"mcp", "fastmcp"}
+_CLIENTS = {"mcp.Client", "mcp.ClientSession", "mcp.client", "fastmcp.Client", "fastmcp.client"}
 _TEST = re.compile(r"(^|/)(tests?|test_[^/]*|conftest\.py)(/|$)")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
@@ -56,11 +58,13 @@ class Entry(NamedTuple):
         path: Relative to the folder.
         line: Line below which otelhooks can be switched on: that of the last import at the top.
         imports: Whether it imports otelhooks.
+        others: Other files that can be started as well.
     """
 
     path: str
     line: int
     imports: bool
+    others: tuple[str, ...]
 
 
 class Started(NamedTuple):
@@ -120,11 +124,14 @@ def survey(folder: Path) -> Survey:
     imported = {module.path: _imported(module.tree) - local for module in sources.modules}
     found: dict[tuple[str, ...], Framework] = {}
     with_agents: list[Module] = []
+    servers: set[str] = set()
     for module in sources.modules:
         names = imported[module.path]
         used = [package for package in packages if package.module in names]
         if used or "otelhooks" in names:
             with_agents.append(module)
+        if used and {package.name for package in used} <= _MCP and names.isdisjoint(_CLIENTS):
+            servers.add(module.path)
         for package in used:
             framework = _framework(package, module.path, is_imported=True)
             found.setdefault(package.distributions, framework)
@@ -140,7 +147,7 @@ def survey(folder: Path) -> Survey:
         frameworks=tuple(found.values()),
         tools=tuple(tool for tool in every if tools.is_plain(tool.name)),
         unnamed=tuple(tool for tool in every if not tools.is_plain(tool.name)),
-        entry=_entry(ranked),
+        entry=_entry([module for module in ranked if module.path not in servers] or ranked),
         started=next((found for found in map(_started, ranked) if found), None),
         unread=tuple(unread),
         is_cut=sources.is_cut,
@@ -251,7 +258,8 @@ def _entry(ranked: list[Module]) -> Entry | None:
         isinstance(node, ast.Import) and any(alias.name == "otelhooks" for alias in node.names)
         for node in module.tree.body
     )
-    return Entry(module.path, last, imports)
+    others = tuple(each.path for each in ranked[1:] if _has_guard(each.tree))
+    return Entry(module.path, last, imports, others)
 
 
 def _started(module: Module) -> Started | None:
