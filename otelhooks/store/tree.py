@@ -152,28 +152,21 @@ def _verdict_key(attributes: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _nest(spans: Sequence[Span], events: Sequence[Event]) -> list[_Node]:
-    """Return the roots, including orphans and one node of each circle; all sorted by time."""
+    """Return the roots, with parents that are not stored and one node of each circle; by time."""
     nodes = [_span_node(span) for span in spans]
     by_id: dict[str, _Node] = {}
     for span, node in zip(spans, nodes, strict=True):
         by_id.setdefault(span.span_id, node)
     roots: list[_Node] = []
-    for span, node in zip(spans, nodes, strict=True):
-        parent = by_id.get(span.parent_id or "")
+    absent: dict[str, list[_Node]] = {}
+    ids = [span.parent_id for span in spans] + [event.span_id for event in events]
+    for id, node in zip(ids, [*nodes, *map(_event_node, events)], strict=True):
+        parent = by_id.get(id or "")
         if parent is not None and parent is not node:
             parent.children.append(node)
-            continue
-        if span.parent_id is not None:
-            node.note = f"orphan: parent {short(span.parent_id)} is not stored"
-            node.is_orphan = True
-        roots.append(node)
-    for event in events:
-        node = _event_node(event)
-        parent = by_id.get(event.span_id or "")
-        if parent is None and event.span_id:
-            node.note = f"orphan: span {short(event.span_id)} is not stored"
-            node.is_orphan = True
-        (roots if parent is None else parent.children).append(node)
+        else:
+            (absent.setdefault(id, []) if id else roots).append(node)
+    roots += (_absent_node(id, children) for id, children in absent.items())
     _break_circles(roots, nodes)
     _tell_agents(roots)
     return sorted(roots, key=lambda node: (node.is_orphan, node.at))
@@ -243,6 +236,32 @@ def _agent_name(span: Span) -> str:
         if name in span.attributes:
             return one_line(span.attributes[name], NAME_WIDTH)
     return one_line(span.name, NAME_WIDTH).partition(" ")[2]
+
+
+def _absent_node(span_id: str, children: list[_Node]) -> _Node:
+    """Return the place of a span that is not stored: of a run, if its calls of models tell so."""
+    for child in children:
+        agent = child.attributes.get(semconv.GEN_AI_AGENT_NAME)
+        is_of_run = child.attributes.get(semconv.GEN_AI_OPERATION_NAME) in _OF_RUNS
+        if agent and (is_of_run or child.label == "· user_message"):
+            break
+    else:
+        agent = None
+    name = one_line(agent, NAME_WIDTH) if agent else None
+    return _Node(
+        label=f"{semconv.OP_INVOKE_AGENT} {name}" if name else f"span {short(span_id)}",
+        style="bold" if name else "",
+        at=min(child.at for child in children),
+        duration="",
+        attributes={},
+        agent=name,
+        note="not stored: still running, or lost",
+        is_orphan=True,
+        children=children,
+    )
+
+
+_OF_RUNS = (semconv.OP_CHAT, semconv.OP_GENERATE_CONTENT, semconv.OP_TEXT_COMPLETION)
 
 
 def _event_node(event: Event) -> _Node:

@@ -202,9 +202,22 @@ invoke_agent ops                  3.90 s    4,210 → 512 tokens
 └─ execute_tool invoke_subagent   400 ms  ✓ allow
    └─ invoke_agent                390 ms    agent researcher  sub-agent of ops
       └─ call                      10 ms  ✓ allow  tool search
-execute_tool lost                  10 ms    orphan: parent 00000000 is not stored
-· policy.decision                         ✗ deny  no-rm-rf (prod)
-                                            orphan: span 00000000 is not stored
+span 00000000                               not stored: still running, or lost
+└─ execute_tool lost               10 ms
+span 00000000                               not stored: still running, or lost
+└─ · policy.decision                      ✗ deny  no-rm-rf (prod)
+"""
+
+RUNNING = """\
+trace 4bf92f35
+2026-11-18 11:06:40 · 410 ms · 3 spans
+
+invoke_agent desk             not stored: still running, or lost
+├─ · session_start
+├─ · user_message
+├─ chat gpt-5        10 ms
+├─ execute_tool ask  10 ms  ✓ allow
+└─ ask wire          10 ms  … ask → pending  humans
 """
 
 NARROW = """\
@@ -222,6 +235,29 @@ invoke_agent ops                       10 ms
 
 def test_a_whole_trace_with_every_verdict() -> None:
     assert render(*everything(), width=100, tz=timezone.utc).plain == WIDE
+
+
+def test_a_run_that_has_not_ended_is_one_line_above_what_has() -> None:
+    agent = {"GEN_AI_AGENT_NAME": "desk"}
+    asked = {"APPROVAL_STATUS": "pending", "DECISION_ID": "d", **ASKED}
+    spans = [
+        span(2, "chat gpt-5", at=0.2, GEN_AI_OPERATION_NAME="chat", **agent),
+        span(3, "execute_tool ask", at=0.3, POLICY_DECISION="allow", **agent),
+        span(4, "otelhooks.approval.request wire", at=0.4, **asked, **agent),
+    ]
+    events = [
+        event(s.EVENT_SESSION_START, 1, 0.0),
+        event(s.EVENT_USER_MESSAGE, 1, 0.1, **agent),
+    ]
+    assert render(spans, events, width=100, tz=timezone.utc).plain == RUNNING
+
+
+def test_a_call_that_has_not_ended_has_the_name_of_no_agent() -> None:
+    spans = [span(2, "invoke_agent sub", GEN_AI_AGENT_NAME="sub", **TURN)]
+    drawn = render(spans, [], width=100, tz=timezone.utc).plain
+    assert (
+        "span 00000000                 not stored: still running, or lost\n└─ invoke_agent" in drawn
+    )
 
 
 def test_a_narrow_terminal_in_ascii_puts_details_below() -> None:
