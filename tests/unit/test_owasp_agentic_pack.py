@@ -96,6 +96,15 @@ def test_each_group_of_rules_has_a_case_in_which_it_decides() -> None:
     }
 
 
+def test_each_question_has_a_reason_for_the_person_and_the_model(on: Any, desk: Desk) -> None:
+    rules = Subject.open(["owasp-agentic"]).table().rules
+    asks = [rule for rule in rules if rule.decision == "ask"]
+
+    assert len(asks) > 60
+    assert [rule.id for rule in asks if "a person decides" not in rule.reason] == []
+    assert denied(run_command, "ls") == "This runs commands or code, so a person decides."
+
+
 def test_it_needs_an_approval_channel(governed: Any) -> None:
     with pytest.raises(ConfigError, match="approval"):
         governed(policies=["owasp-agentic"])
