@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ _MOST_ROWS = 60
 _COLUMNS = 90
 _NAME = 60
 _ANSWERED = 50
+_GRACE_S = 5.0
+"""How long a process has for taking an answer of this console before people read of it."""
 _BLANKS = re.compile(r"(?<=\S) {9,}")
 """Blanks in a text that could push the rest of it out of sight."""
 
@@ -42,6 +45,7 @@ class _Shown:
     asked: str
     until: str
     is_taken: bool
+    is_parked: bool
     is_edited: bool
     args: str
     marked: list[str]
@@ -67,7 +71,10 @@ def count(site: Site, request: Request) -> Response:
 def _all(site: Site) -> dict[str, Any]:
     found = [_shown(one) for one in _questions(site).all()]
     ended = [one for one in found if not one.is_open][::-1]
-    return {"waiting": [one for one in found if one.is_open], "ended": ended[:_ANSWERED]}
+    now = time.monotonic()
+    fresh = {id for id, at in site.answered.items() if now - at < _GRACE_S}
+    waiting = [one for one in found if one.is_open]
+    return {"waiting": waiting, "ended": ended[:_ANSWERED], "fresh": fresh}
 
 
 def approval(site: Site, request: Request) -> Response:
@@ -100,6 +107,7 @@ def _answer(site: Site, request: Request, form: Mapping[str, str]) -> Response:
         problem = f"Check the edit: {warning}. Approve again if it is right."
         return _page(site, question, problem, 400, args, warning)
     questions.answer(question, Answer(status, by.approver, edit, roles=by.roles))
+    site.answered[question.id] = time.monotonic()
     return RedirectResponse(f"{site.settings.root}/approvals", 303)
 
 
@@ -146,6 +154,7 @@ def _shown(found: Question) -> _Shown:
         asked=terminal.clock(int(found.asked_at * 1e9)),
         until=terminal.clock(int(found.expires_at * 1e9), with_date=False).partition(".")[0],
         is_taken=found.taken,
+        is_parked=bool(found.parked),
         is_edited=bool(found.edit),
         args=_readable(args),
         # Another version may ask with fewer facts.

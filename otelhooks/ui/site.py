@@ -99,6 +99,7 @@ class Site:
         store: Opened for each call.
         form: The token that each form carries.
         stops: Where stops are kept; None if they are off.
+        answered: When this console answered which question, by a monotonic clock.
         over: Set when the console ends: streams must end as well.
     """
 
@@ -114,6 +115,7 @@ class Site:
         self.store: Store = self.server or Store(settings.store)
         self.form: str = form_token(settings.token)
         self.stops: Place | None = place_of(config.stops())
+        self.answered: dict[str, float] = {}
         self.over: threading.Event = threading.Event()
         loader = jinja2.FileSystemLoader(os.path.join(FOLDER, "templates"))
         self._templates = jinja2.Environment(

@@ -330,13 +330,26 @@ class TestAnswers:
         assert "textarea" not in deny
         assert '<button form="deny" name="answer" value="deny"' in deny
 
-    def test_an_answer_that_no_process_has_taken_is_told(self, client, settings, path) -> None:
+    def test_an_answer_that_no_process_has_taken_is_told_after_a_while(
+        self, client, settings, path, monkeypatch
+    ) -> None:
         question = asked(path)
         form = self.form(settings, question, answer="approve")
         shown = client.post("/approvals/12345678", data=form, headers=OURS).text
-        assert "No process has taken the answer" in shown
+        assert "approved by u" in shown
+        assert "No process has taken" not in shown
+        monkeypatch.setattr("otelhooks.ui.approvals._GRACE_S", 0)
+        shown = client.get("/approvals/waiting").text
+        assert "No process has taken the answer: the program may have ended." in shown
         StoreQuestions(path).answer_of(question)
         assert "No process has taken" not in client.get("/approvals/waiting").text
+
+    def test_the_answer_about_a_parked_call_waits_for_its_run(self, client, path) -> None:
+        question = dataclasses.replace(asked(path), id="87654321", parked="key")
+        StoreQuestions(path).put(question)
+        StoreQuestions(path).answer(question, Answer("approved", "ada"))
+        shown = client.get("/approvals/waiting").text
+        assert "No process has taken the answer: its run waits to be resumed." in shown
 
     def test_each_page_says_how_many_wait(self, client, path) -> None:
         assert client.get("/approvals/count").text == ""
