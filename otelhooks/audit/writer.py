@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from otelhooks.audit.chain import Line, State, parse_file_name, segment_name, spool_name
 from otelhooks.audit.segment import Segment, SegmentGoneError, Spool, cause, hint
+from otelhooks.plain_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -315,7 +316,9 @@ class Writer:
         if late and is_whole:
             self._told.clear()
             logger.warning(
-                "audit trail `%s` can be written again: %d records stored late", self._folder, late
+                "audit trail `%s` can be written again: %s stored late",
+                self._folder,
+                counted(late, "record"),
             )
         if is_spool_done:
             try:

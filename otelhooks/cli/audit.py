@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from otelhooks.plain_text import one_line, sanitize
+from otelhooks.plain_text import counted, one_line, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,8 +79,8 @@ def verify_command(
                 click.echo(one_line(f"{top.hash} {top.file}:{top.line} {top.time}"))
     errors = sum(finding.severity == "error" for finding in report.findings)
     click.echo(
-        f"{report.records} intact records in {report.files} files: {errors} errors, "
-        f"{len(report.findings) - errors} warnings",
+        f"{counted(report.records, 'intact record')} in {counted(report.files, 'file')}: "
+        f"{counted(errors, 'error')}, {counted(len(report.findings) - errors, 'warning')}",
         err=True,
     )
     is_bad = errors if allow_unclosed else report.findings
@@ -242,12 +242,17 @@ def _records(files: list[Path], left_out: list[int]) -> Iterator[tuple[str, str,
                     yield str(fields.get("time")), record.hash, fields
 
 
-_SHOWN = ("decision", "tool_name", "rule_id", "reason")
+def _shown(fields: dict[str, Any]) -> list[str]:
+    """Return verdict, tool, rule and reason; for what is about no tool, its point in brackets."""
+    point = fields.get("point")
+    about = fields.get("tool_name") or (f"({point})" if point else "")
+    texts = (fields.get("decision"), about, fields.get("rule_id"), fields.get("reason"))
+    return [one_line(text or "") for text in texts]
 
 
 def _row(fields: dict[str, Any]) -> str:
     """Return a record as one line: time, verdict, tool, rule, reason."""
-    decision, tool, rule, reason = (one_line(fields.get(name) or "-") for name in _SHOWN)
+    decision, tool, rule, reason = (text or "-" for text in _shown(fields))
     if fields.get("withheld"):
         decision += " withheld"
     return f"{one_line(fields.get('time'))}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"
@@ -260,7 +265,7 @@ def _columns(fields: dict[str, Any], width: int) -> str:
     def cut(text: str, size: int) -> str:
         return text if cell_len(text) <= size else f"{set_cell_size(text, size - 3)}..."
 
-    verdict, tool, rule, reason = (one_line(fields.get(name) or "") for name in _SHOWN)
+    verdict, tool, rule, reason = _shown(fields)
     outcome = fields.get("approval_status") or fields.get("enforcement")
     if fields.get("withheld"):
         outcome = "withheld"

@@ -16,7 +16,7 @@ import click
 
 from otelhooks.cli import ExitCode, options
 from otelhooks.errors import ConfigError
-from otelhooks.plain_text import one_line
+from otelhooks.plain_text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -100,7 +100,7 @@ def list_command(
     as_json: bool,
     **names: str | None,
 ) -> None:
-    """List the newest traces, newest first.
+    """List the newest traces, those in which something was recorded last first.
 
     Exit code 0: listed; 1: no traces; 2: the store cannot be read.
     """
@@ -132,7 +132,6 @@ def list_command(
 
 def _say_lost(path: Path) -> None:
     """Warn of records that the store could not take, or files of what waits for the collector."""
-    from otelhooks.plain_text import counted
     from otelhooks.store import losses, terminal
     from otelhooks.telemetry.spill import folder_of
 
@@ -325,7 +324,8 @@ def _export(store: Store, target: Target, trace_ids: list[str], where: str) -> S
     except OSError as error:
         problem = f"`{where}` cannot be written: {error.strerror or error}"
         raise ConfigError(problem, hint="name another file") from error
-    click.echo(f"sent {sent.spans} spans and {sent.logs} log records to {where}", err=True)
+    what = f"{counted(sent.spans, 'span')} and {counted(sent.logs, 'log record')}"
+    click.echo(f"sent {what} to {where}", err=True)
     return sent
 
 

@@ -153,7 +153,7 @@ def masked(error: BaseException) -> str:
 def _level_name(match: Match) -> str:
     """Return a rule's level in words: ``1, exact tool deny``; a veto comes before all."""
     name = "veto" if match.level < 0 else f"{match.level + 1}, {_LEVELS[match.level]}"
-    return f"{name} (by a name that may be its)" if match.is_greedy else name
+    return f"{name} (by a name that may be the tool's)" if match.is_greedy else name
 
 
 # -- calls as text ------------------------------------------------------------------------------

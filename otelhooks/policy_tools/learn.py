@@ -33,8 +33,8 @@ class _Tool:
 
     Attributes:
         rule_name: The tool as a rule names it.
-        seen: How often: ``worked``, ``failed``, ``denied``, ``approved``, ``refused``, ``stopped``,
-            ``not recorded``.
+        seen: How often: ``worked``, ``failed``, ``denied``, ``would be denied``, ``approved``,
+            ``refused``, ``stopped``, ``not recorded``.
         agents: Agents that called it.
         asked: Whether a person was asked.
     """
@@ -50,7 +50,7 @@ class _Tool:
             self.seen[call.refused] += 1
             return
         if call.decision == DENY:
-            self.seen["denied, observed" if call.is_observed else "denied"] += 1
+            self.seen["would be denied" if call.is_observed else "denied"] += 1
             return
         if call.decision == ASK:
             self.asked = True
@@ -64,7 +64,7 @@ class _Tool:
     @property
     def doubt(self) -> str:
         """Why it is left out; empty if it is drafted."""
-        if self.seen["denied"] or self.seen["denied, observed"]:
+        if self.seen["denied"] or self.seen["would be denied"]:
             return "was denied"
         if not is_plain(self.rule_name):
             return "is not a name that a rule can have for one tool"

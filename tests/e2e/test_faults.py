@@ -185,7 +185,7 @@ def test_agent_killed_right_after_a_deny(
     assert '"rule_id":"no-danger"' in segment.read_text("utf-8").replace(" ", "")
     command = (sys.executable, "-m", "otelhooks", "audit", "verify", str(segment))
     verified = subprocess.run(command, capture_output=True, text=True)
-    assert "2 intact records in 1 files: 0 errors" in verified.stdout + verified.stderr
+    assert "2 intact records in 1 file: 0 errors" in verified.stdout + verified.stderr
     assert found(store, "agent-killed") == set()
     row(
         "agent killed with -9 right after a deny",

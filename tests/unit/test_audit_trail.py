@@ -625,7 +625,7 @@ def test_a_segment_that_is_deleted_is_a_failed_write_and_the_next_one_goes_on(
     first, late = [record.getMessage() for record in caplog.records]
     assert f"`{lost}` was moved or deleted while it was written" in first
     assert "\nhint: if it was moved, put it back" in first
-    assert "1 records stored late" in late
+    assert "1 record stored late" in late
 
 
 @pytest.mark.parametrize("content", ["", "mine\n"])

@@ -419,7 +419,7 @@ def invoke(*args: object):
 def test_verify_says_ok_with_exit_code_0(segment):
     result = invoke("verify", segment.parent)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "8 intact records in 1 files: 0 errors, 0 warnings\n"
+    assert result.stderr == "8 intact records in 1 file: 0 errors, 0 warnings\n"
 
 
 def test_verify_prints_file_and_line_and_exits_with_1(segment):
@@ -539,11 +539,13 @@ def test_show_in_a_terminal_aligns_columns_and_has_long_reasons_below_them(
         )
         audit.append({**asked, "enforcement": "rejected", "approval_status": "withdrawn"})
         audit.append({"decision": "allow", "tool_name": "ls", "reason": "x" * 200})
+        audit.append({"decision": "allow", "point": "pre_model_call"})
         audit.append({"decision": "deny", "enforcement": "blocked", "withheld": True})
     monkeypatch.setattr("otelhooks.cli.audit._width", lambda: width)
     shown = invoke("show", tmp_path).stdout
     assert f"Z  deny           漢字                  no-rm{between}{reason}\n" in shown
     assert "Z  ask withdrawn  look_up_the_weath...  w\n" in shown
+    assert "Z  allow          (pre_model_call)\n" in shown
     assert shown.endswith("Z  deny withheld\n")
     assert f"Z  allow          ls\n{'':22}{'x' * (width - 25)}...\n" in shown
 

@@ -198,7 +198,7 @@ class TestExport:
         url = f"{receiver.url}/v1/traces"
         result = run("export", "--otlp", url, recorded.trace_ids[1])
         assert result.exit_code == 0, result.stderr
-        assert result.stderr.startswith("sent 2 spans and 1 log records")
+        assert result.stderr.startswith("sent 2 spans and 1 log record to")
         found = {
             span.trace_id.hex()
             for request in receiver.requests

@@ -91,6 +91,8 @@ def test_what_monitor_mode_would_have_denied_is_left_out() -> None:
     observed = {"policy_decision": "deny", "policy_enforcement": "observed"}
 
     assert rules_of(learn([call("drop", **observed)])) == []
+    both = learn([call("drop", **observed), call("drop", **DENIED)])
+    assert '"drop" was denied (1 denied, 1 would be denied)' in both.policy()
 
 
 def test_a_name_under_which_nothing_ever_worked_is_left_out() -> None:
