@@ -125,6 +125,8 @@ def _facts(attributes: Mapping[str, Any], name: str, above: str | None) -> list[
         facts.append(f"rule {rule} ({policy}) is for {one_line(meant, NAME_WIDTH)}")
     for key, word in (
         (semconv.GEN_AI_TOOL_NAME, "tool"),
+        (semconv.TOOL_SERVER, "server"),
+        (semconv.MCP_TOOL_CHANGE, "change"),
         (semconv.GEN_AI_REQUEST_MODEL, "model"),
         (semconv.GEN_AI_AGENT_NAME, "agent"),
     ):

@@ -260,6 +260,15 @@ def test_a_call_that_has_not_ended_has_the_name_of_no_agent() -> None:
     )
 
 
+def test_a_tool_of_a_server_is_shown_with_it_and_one_that_is_not_approved_with_the_change() -> None:
+    stock = {"GEN_AI_TOOL_NAME": "stock", "TOOL_SERVER": "shop"}
+    spans = [span(1, "execute_tool stock", None, POLICY_DECISION="allow", **stock)]
+    events = [event(s.EVENT_MCP_TOOL_UNAPPROVED, None, 0.0, MCP_TOOL_CHANGE="new", **stock)]
+    drawn = render(spans, events, width=100, tz=timezone.utc).plain
+    assert "✓ allow  server shop\n" in drawn
+    assert "tool stock, server shop, change new\n" in drawn
+
+
 def test_a_narrow_terminal_in_ascii_puts_details_below() -> None:
     spans = [
         span(
