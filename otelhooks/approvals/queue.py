@@ -117,7 +117,12 @@ class Queue:
         except OtelHooksError as error:
             raise Unavailable(str(error)) from error
         _log(question, self._option)
-        withdraw = functools.partial(self._questions.withdraw, question)
+        asker = os.getpid()
+
+        def withdraw() -> None:
+            if os.getpid() == asker:  # a forked child leaves the question of its parent
+                self._questions.withdraw(question)
+
         exits.register(withdraw)  # a signal that ends the process runs nothing else
         try:
             return self._answer(question, gone)

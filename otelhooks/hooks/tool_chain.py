@@ -284,9 +284,11 @@ class ToolChain(Chain):
         if approval.status == "error":
             cause = "None" if approval.error is None else text_of(approval.error)
             return f"Policy evaluation failed for policy '{rule.label}': {cause}"
+        about = f": {rule.reason}" if rule.reason else f" (policy '{rule.label}')."
         if approval.status == "expired":
-            about = f": {rule.reason}" if rule.reason else f" (policy '{rule.label}')."
             return f"Tool '{self.call.name}' was not approved in time{about}"
+        if approval.status == "withdrawn":
+            return f"The question about tool '{self.call.name}' was withdrawn{about}"
         return rule.reason or f"User denied tool '{self.call.name}' (policy '{rule.label}')."
 
     def result(self) -> types.HookResult:

@@ -147,7 +147,7 @@ class DryRun:
             user: The user; None if unknown.
             results: Pairs of a label and all that results with it contained; without them, any
                 value may have come from results with a label in force.
-            approves: Whether approvers would say yes; otherwise the question stays open.
+            approves: Whether approvers would say yes; otherwise they refuse.
         """
         given = copy_json(call.args)
         turn = TurnContext(SessionContext())
@@ -215,7 +215,7 @@ class _DryWatch(Watch):
 
     def __init__(self, approves: bool) -> None:
         self.ran: list[Registration] = []
-        self._status = "approved" if approves else "withdrawn"
+        self._status = "approved" if approves else "rejected"
 
     def hook_ran(self, registration: Registration, seconds: float) -> None:
         self.ran.append(registration)

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import signal
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,50 @@ def test_a_signal_that_ends_the_program_withdraws_the_question(
     assert found is not None
     [wait] = [span for span in found.spans if span.name == "otelhooks.approval.wait send_email"]
     assert wait.attributes[semconv.APPROVAL_STATUS] == "withdrawn"
+
+
+SETUP, CALLS = AGENT.split("for to in")
+FORKING = f"""
+import multiprocessing, os, signal, threading, time
+{SETUP}
+ending = sys.argv.pop()
+
+def ask():
+{textwrap.indent("for to in" + CALLS, "    ")}
+
+thread = threading.Thread(target=ask)
+thread.start()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+if ending == "multiprocessing":
+    child = multiprocessing.get_context("fork").Process(target=int)
+    child.start()
+    child.join()
+elif (child := os.fork()) == 0:
+    if ending == "signal":
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+    sys.exit(0)
+else:
+    os.waitpid(child, 0)
+print("the child has ended", flush=True)
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("ending", ["exit", "signal", "multiprocessing"])
+def test_a_forked_child_that_ends_leaves_its_parents_question_open(
+    tmp_path: Path, path: Path, ending: str
+) -> None:
+    with starting(tmp_path, FORKING) as start:
+        agent = start("a", ending)
+        question = waiting(path)
+        assert agent.stdout is not None
+        (tmp_path / "go").touch()
+        assert agent.stdout.readline() == "the child has ended\n"
+        assert StoreQuestions(path).find(question.id).status == "pending"
+        StoreQuestions(path).answer(question, Answer("approved", "ada"))
+        assert agent.stdout.readline() == "sent to a\n"
 
 
 def test_of_killed_programs_no_other_takes_the_answer(agents: Start, path: Path) -> None:

@@ -1004,7 +1004,7 @@ class TestApprovals:
             return True
 
         handle = governed(policies=[policy.ask_user("t", handler=late)])
-        with pytest.raises(Denied):
+        with pytest.raises(Denied, match=r"question about tool 't' was withdrawn \(policy 't'\)"):
             body.t()
         assert body.ran == []
         assert governed.attributes("execute_tool t")[semconv.APPROVAL_STATUS] == "withdrawn"
