@@ -52,6 +52,7 @@ def stop(
     made = stop_now(tool=tool or "*", agent=agent or "", why=why or "", by=by or getpass.getuser())
     place.put(made)
     click.echo(f"stopped: {_row(made)}", err=True)
+    click.echo(one_line(f"for programs that look in {place.where}"), err=True)
     click.echo(f"hint: `otelhooks go {made.id}` lifts it", err=True)
 
 

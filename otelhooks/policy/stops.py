@@ -1,8 +1,8 @@
 """Stops: vetoes that a person gives to running programs, until they are lifted.
 
 `otelhooks stop` writes one where all programs of this user look: `otelhooks.setup.stop_places`.
-Decision code: fails closed. A stop that cannot be read stops every call, and if the place cannot be
-reached, the last stops that were read hold.
+Decision code: fails closed. A stop that cannot be read stops every call, and so does a folder of
+stops that may not be read. If the place cannot be reached, the last stops that were read hold.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from otelhooks.process import forks
 __all__ = [
     "INTERVAL_S",
     "POLICY_ID",
+    "Hidden",
     "Place",
     "Stop",
     "Watch",
@@ -137,13 +138,23 @@ def as_text(stop: Stop) -> str:
     return json.dumps(dataclasses.asdict(stop))
 
 
+class Hidden(ConfigError):
+    """The place of stops exists, and this user may not read it."""
+
+
 class Place(Protocol):
     """Where stops are kept."""
+
+    @property
+    def where(self) -> str:
+        """The place in words, without credentials; and the user who writes there, if another."""
+        ...
 
     def kept(self) -> tuple[Stop, ...]:
         """Return the stops in force.
 
         Raises:
+            Hidden: It exists, and may not be read.
             ConfigError: The place cannot be reached.
         """
         ...
@@ -205,13 +216,21 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(INTERVAL_S):
             try:
-                now = self._place.kept()
-                if now != self._known:
-                    self._changed(now)
-                    self._known = now
+                self._take(self._place.kept())
                 self._is_told = False
+            except Hidden as error:
+                self._tell("so every call is stopped", error)
+                self._take((unreadable("hidden"),))
             except Exception as error:
                 # The last stops hold: without them, a program would run that a person has stopped.
-                if not self._is_told:
-                    log.error("stops cannot be read, and the last ones hold: %s", error)
-                self._is_told = True
+                self._tell("and the last ones hold", error)
+
+    def _take(self, now: tuple[Stop, ...]) -> None:
+        if now != self._known:
+            self._changed(now)
+            self._known = now
+
+    def _tell(self, what: str, error: Exception) -> None:
+        if not self._is_told:
+            log.error("stops cannot be read, %s: %s", what, error)
+        self._is_told = True

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Generator
 from pathlib import Path
 
 from otelhooks.errors import ConfigError
-from otelhooks.policy.stops import Place, Stop, as_text, read, unreadable
+from otelhooks.plain_text import without_credentials
+from otelhooks.policy.stops import Hidden, Place, Stop, as_text, read, unreadable
 from otelhooks.store.redis_server import RedisServer, is_redis
 
 __all__ = ["place_of"]
@@ -25,6 +28,11 @@ class _Folder:
         self._path = path
         self._last: tuple[Stop, ...] = ()
 
+    @property
+    def where(self) -> str:
+        uid = _owner(self._path).st_uid
+        return f"`{self._path}`, as uid {uid}" if _acts_as(uid) else f"`{self._path}`"
+
     def kept(self) -> tuple[Stop, ...]:
         try:
             names = sorted(name for name in os.listdir(self._path) if name.endswith(".json"))
@@ -34,6 +42,11 @@ class _Folder:
             if self._last:
                 raise self._problem("read", error, _LIFT) from error
             return ()
+        except PermissionError as error:
+            if not os.path.isdir(self._path):  # behind another that may not be read
+                raise self._problem("read", error) from error
+            self._last = (unreadable("hidden"),)
+            raise self._problem("read", error, kind=Hidden) from error
         except OSError as error:
             raise self._problem("read", error) from error
         self._last = found
@@ -51,19 +64,41 @@ class _Folder:
             return unreadable(id)
 
     def prepare(self) -> None:
-        try:
+        with self._writing():
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._problem("written", error) from error
 
     def put(self, stop: Stop) -> None:
         self.prepare()
-        try:
+        with self._writing():
             written = self._path / f"{stop.id}.new"  # never read half written
             written.write_text(as_text(stop), encoding="utf-8")
             written.replace(self._path / f"{stop.id}.json")
+
+    @contextlib.contextmanager
+    def _writing(self) -> Generator[None]:
+        """Act as the owner of the folder, or of the nearest above it, if this process is root.
+
+        What root made in another user's home, programs of that user could not read.
+        """
+        hint = _ELSEWHERE
+        try:
+            owner = _owner(self._path)
+            if not _acts_as(owner.st_uid):
+                yield
+                return
+            hint = f"run the command as uid {owner.st_uid}, whose programs look there"
+            group = os.getegid()
+            os.setegid(owner.st_gid)
+            try:
+                os.seteuid(owner.st_uid)
+                try:
+                    yield
+                finally:
+                    os.seteuid(0)
+            finally:
+                os.setegid(group)
         except OSError as error:
-            raise self._problem("written", error) from error
+            raise self._problem("written", error, hint) from error
 
     def lift(self, id: str) -> bool:
         file = self._path / f"{id}.json"
@@ -77,17 +112,34 @@ class _Folder:
             raise self._problem("written", error) from error
         return True
 
-    def _problem(self, how: str, error: OSError, hint: str = _ELSEWHERE) -> ConfigError:
-        return ConfigError(
+    def _problem(
+        self,
+        how: str,
+        error: OSError,
+        hint: str = _ELSEWHERE,
+        kind: type[ConfigError] = ConfigError,
+    ) -> ConfigError:
+        return kind(
             f"`{self._path}`, where stops are kept, cannot be {how}: {error.strerror or error}",
             hint=hint,
         )
+
+
+def _owner(path: Path) -> os.stat_result:
+    """Return the status of a folder, or of the nearest one above it that exists."""
+    return next(each for each in (path, *path.parents) if each.exists()).stat()
+
+
+def _acts_as(uid: int) -> bool:
+    """Return whether this process is root, and is to act as another user."""
+    return uid != 0 and hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 class _Redis:
     """A hash of stops by id, for programs on several hosts."""
 
     def __init__(self, address: str) -> None:
+        self.where: str = f"`{without_credentials(address)}`"
         server = RedisServer(address, "stops")
         self._redis, self._problems = server.client, server.problems
 

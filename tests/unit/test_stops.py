@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import json
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -385,6 +388,34 @@ class TestFailsClosed:
         assert run("go", "--all").exit_code == 0
         assert list(folder.iterdir()) == []
 
+    def test_a_folder_that_may_not_be_read_stops_every_call(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        otelhooks.instrument()
+        listed = os.listdir
+
+        def refuse(path: Any) -> Any:
+            if Path(path) == folder:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return listed(path)
+
+        monkeypatch.setattr(os, "listdir", refuse)
+        time.sleep(0.1)
+        assert look_up() == "ada"  # it does not exist, or is behind another that may not be read
+        folder.mkdir()
+        until(lambda: denied(look_up))
+        with pytest.raises(Denied, match=r"^Stopped: a stop cannot be read"):
+            look_up()
+        time.sleep(0.1)
+        assert caplog.text.count("cannot be read: Permission denied") == 1
+        folder.rmdir()
+        time.sleep(0.1)
+        assert denied(look_up)
+
+        folder.mkdir()
+        monkeypatch.setattr(os, "listdir", listed)
+        until(lambda: not denied(look_up))
+
     def test_a_file_in_its_place_is_an_error_at_the_start(self, folder: Path) -> None:
         folder.write_text("a note")
         with pytest.raises(ConfigError, match="where stops are kept, cannot be read"):
@@ -444,6 +475,48 @@ class TestCommands:
         assert result.exit_code == 2
         assert "lifting a stop needs a terminal" in result.output
         assert len(list(folder.iterdir())) == 1
+
+    def test_it_says_where_programs_see_the_stop(self, folder: Path) -> None:
+        stopped = run("stop", "--all")
+        assert f"for programs that look in `{folder}`" in stopped.stderr
+
+    @pytest.mark.skipif(
+        not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can act as others"
+    )
+    def test_root_stops_programs_of_the_user_whose_home_it_has(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with tempfile.TemporaryDirectory() as home:
+            os.chown(home, 12345, 12346)
+            folder = Path(home, "state", "stops")
+            monkeypatch.setenv("OTELHOOKS_STOPS", str(folder))
+            stopped = run("stop", "--all")
+            assert stopped.exit_code == 0, stopped.output
+            assert f"`{folder}`, as uid 12345" in stopped.stderr
+            [kept] = folder.iterdir()
+            for made in (folder.parent, folder, kept):
+                found = made.stat()
+                assert (found.st_uid, found.st_gid) == (12345, 12346)
+            assert (os.geteuid(), os.getegid()) == (0, 0)
+
+    @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no user ids")
+    def test_root_that_may_not_act_as_that_user_stops_nothing(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(uid: int) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        found = folder.parent.stat()
+        owned = SimpleNamespace(st_uid=12345, st_gid=found.st_gid)
+        monkeypatch.setattr(stop_places, "_owner", lambda path: owned)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        monkeypatch.setattr(os, "setegid", lambda gid: None)
+        monkeypatch.setattr(os, "seteuid", refuse)
+        stopped = run("stop", "--all")
+        assert stopped.exit_code == 2
+        assert "Operation not permitted" in stopped.stderr
+        assert "hint: run the command as uid 12345" in stopped.stderr
+        assert not folder.exists()
 
     def test_they_can_be_switched_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OTELHOOKS_STOPS", "off")
