@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import secrets
 import sys
@@ -102,7 +101,7 @@ def approve_command(
         )
     questions, changes = _questions(place), _changes(edit)
     question = questions.pending(id)
-    answer = Answer("approved", approver or getpass.getuser(), changes, "human", roles)
+    answer = Answer("approved", approver or options.user_name(), changes, "human", roles)
     check(question, answer)  # before a person reads the call and types the code
     call, console = _call(question, changes), Console()
     reason = question.facts.get("reason", "")
@@ -146,7 +145,7 @@ def deny_command(id: str, place: str | None, approver: str | None) -> None:
 
     questions = _questions(place)
     kind = "human" if sys.stdin.isatty() else "service"
-    answer = Answer("rejected", approver or getpass.getuser(), kind=kind)
+    answer = Answer("rejected", approver or options.user_name(), kind=kind)
     _answer(questions, questions.pending(id), answer)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-__all__ = ["named", "person", "roles", "store"]
+__all__ = ["named", "person", "roles", "store", "user_name"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,6 +53,14 @@ def person(name: str, does: str) -> Callable[[F], F]:
         metavar="NAME",
         help=f"{does}, as traces and the audit trail name it; default: the user's name.",
     )
+
+
+def user_name() -> str:
+    """Return the user's name; ``uid 1000`` where none is known, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # before and since Python 3.13
+        return f"uid {os.getuid()}"
 
 
 def roles(command: F) -> F:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -49,7 +48,9 @@ def stop(
         return
     if is_all and (tool or agent):
         raise ConfigError("--all stops every tool", hint="leave it out beside --tool and --agent")
-    made = stop_now(tool=tool or "*", agent=agent or "", why=why or "", by=by or getpass.getuser())
+    made = stop_now(
+        tool=tool or "*", agent=agent or "", why=why or "", by=by or options.user_name()
+    )
     place.put(made)
     click.echo(f"stopped: {_row(made)}", err=True)
     click.echo(one_line(f"for programs that look in {place.where}"), err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import socket
 from pathlib import Path
@@ -105,7 +104,7 @@ def ui(
     if jaeger and tempo:
         raise ConfigError("--jaeger and --tempo exclude each other", hint="leave out one of them")
     server = ("jaeger", jaeger) if jaeger else ("tempo", tempo) if tempo else None
-    name = approver or getpass.getuser()
+    name = approver or options.user_name()
     if "," in name:
         raise ConfigError(f"`{name}` is not one approver", hint="name one, without a comma")
     with socket.socket() as listening:

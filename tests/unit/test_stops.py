@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import errno
+import getpass
 import json
 import os
 import shutil
@@ -475,6 +476,18 @@ class TestCommands:
         assert result.exit_code == 2
         assert "lifting a stop needs a terminal" in result.output
         assert len(list(folder.iterdir())) == 1
+
+    @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no user ids")
+    @pytest.mark.parametrize("error", [KeyError("uid not found"), OSError("No username set")])
+    def test_a_user_without_a_name_stops_programs_as_well(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        def unknown() -> str:
+            raise error
+
+        monkeypatch.setattr(getpass, "getuser", unknown)
+        assert run("stop", "--all").exit_code == 0
+        assert f"by uid {os.getuid()}" in run("stop").stdout
 
     def test_it_says_where_programs_see_the_stop(self, folder: Path) -> None:
         stopped = run("stop", "--all")
