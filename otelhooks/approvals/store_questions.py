@@ -37,6 +37,9 @@ _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     parked TEXT NOT NULL DEFAULT '',
     roles TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID"""
+_LATER = {"kind": "''", "needs": "1", "parked": "''", "roles": "''"}
+"""Columns that a table of an earlier version may not have -> what they are there."""
+
 _LISTED = 1_000
 """Most questions that have ended which are listed."""
 
@@ -129,7 +132,9 @@ class StoreQuestions(Questions):
             known = _known(database)
             if not known:
                 return []  # no program has asked
-            columns = ", ".join(name if name in known else "''" for name in _COLUMNS)
+            columns = ", ".join(
+                name if name in known else _LATER.get(name, "''") for name in _COLUMNS
+            )
             rows = database.execute(f"SELECT {columns} FROM questions {which}", values)
             return [Question(*row) for row in rows]
 
@@ -158,8 +163,11 @@ def _known(database: sqlite3.Connection) -> set[str]:
 
 def _make(database: sqlite3.Connection) -> None:
     database.execute(_TABLE)
-    for name in {"parked", "roles"} - _known(database):
-        database.execute(f"ALTER TABLE questions ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
+    for name in _LATER.keys() - _known(database):
+        kind = "INTEGER" if name == "needs" else "TEXT"
+        database.execute(
+            f"ALTER TABLE questions ADD COLUMN {name} {kind} NOT NULL DEFAULT {_LATER[name]}"
+        )
 
 
 def _refuse_foreign(path: Path) -> None:
