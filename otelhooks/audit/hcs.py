@@ -24,6 +24,7 @@ from otelhooks.audit.hcs_parts import NAME, REFUSAL, parts_of, returns_bytes
 from otelhooks.audit.hcs_sender import Sender
 from otelhooks.audit.hcs_topic import Topic
 from otelhooks.audit.trail import Audit
+from otelhooks.config.folders import user_folder
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.compat.tool_bound import AbstractHook
@@ -351,12 +352,10 @@ def _folder(given: str | os.PathLike[str] | None, topic_id: str) -> Path:
     """Return the folder for a topic's waiting records.
 
     Raises:
-        ConfigError: It is a file.
+        ConfigError: It is a file, or the user has no home folder.
     """
     if given is None:
-        import platformdirs
-
-        return platformdirs.user_data_path("otelhooks", appauthor=False) / "hcs" / topic_id
+        return user_folder("data", "`spool`") / "hcs" / topic_id
     if Path(given).suffix == ".jsonl":
         raise ConfigError(f"`spool` is a file name: `{given}`", hint="give a folder")
     return Path(given)

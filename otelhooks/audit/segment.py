@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from otelhooks.audit.chain import SCHEMA
+from otelhooks.config.folders import user_folder
 from otelhooks.errors import ConfigError
 
 if sys.platform != "win32":
@@ -49,12 +50,10 @@ def place(path: str | os.PathLike[str] | None) -> Place:
         Folder and stem; nothing is created.
 
     Raises:
-        ConfigError: Something of the wrong kind is there.
+        ConfigError: Something of the wrong kind is there, or the user has no home folder.
     """
     if path is None:
-        import platformdirs
-
-        return Place(platformdirs.user_data_path("otelhooks", appauthor=False) / "audit", "audit")
+        return Place(user_folder("data", "OTELHOOKS_AUDIT") / "audit", "audit")
     given = Path(path).expanduser().absolute()
     if given.suffix != ".jsonl":
         if given.exists() and not given.is_dir():

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Generator
 from pathlib import Path
 
+from otelhooks.config.folders import user_folder
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import without_credentials
 from otelhooks.policy.stops import Hidden, Place, Stop, as_text, read, unreadable
@@ -171,7 +172,7 @@ def place_of(text: str) -> Place | None:
         None for ``off``.
 
     Raises:
-        ConfigError: The address cannot be used.
+        ConfigError: The address cannot be used, or the user has no home folder.
     """
     if text == OFF:
         return None
@@ -184,6 +185,4 @@ def place_of(text: str) -> Place | None:
         )
     if text:
         return _Folder(Path(text).expanduser())
-    import platformdirs
-
-    return _Folder(Path(platformdirs.user_state_dir("otelhooks", appauthor=False)) / "stops")
+    return _Folder(user_folder("state", "OTELHOOKS_STOPS") / "stops")

@@ -122,14 +122,17 @@ def _is_full(path: Path) -> bool:
 
 
 def default_store_path() -> Path:
-    """Return the file that ``OTELHOOKS_STORE`` names, else that in the user's data directory."""
+    """Return the file that ``OTELHOOKS_STORE`` names, else that in the user's data directory.
+
+    Raises:
+        ConfigError: Neither is known.
+    """
     from otelhooks import config
+    from otelhooks.config import folders
 
     if (named := config.store_path()) is not None:
         return named
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("otelhooks", appauthor=False)) / "store.db"
+    return folders.user_folder("data", "OTELHOOKS_STORE") / "store.db"
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry import metrics, trace
 
+from otelhooks.errors import ConfigError
 from otelhooks.process import exits
 from otelhooks.records.failures import outline
 from otelhooks.telemetry.built import SIGNALS, no_providers
@@ -325,7 +326,8 @@ def _build(config: Config, *, has_other: bool) -> Built:
         return sdk.from_file(config.config_file)
     if config.exporters_configured:
         return sdk.from_environment(config.otel, _unsent(config))
-    return sdk.for_store(config.store, config.otel)
+    store = _store(config)
+    return no_providers() if store is None else sdk.for_store(store, config.otel)
 
 
 def _is_configured(config: Config) -> bool:
@@ -336,10 +338,21 @@ def _is_configured(config: Config) -> bool:
 def _unsent(config: Config) -> Path | None:
     if not config.keep_unsent:
         return None
-    from otelhooks.store.schema import default_store_path
     from otelhooks.telemetry.spill import folder_of
 
-    return folder_of(config.store or default_store_path())
+    store = _store(config)
+    return None if store is None else folder_of(store)
+
+
+def _store(config: Config) -> Path | None:
+    """Return the file of the local store; None if there is no place for one, which is logged."""
+    from otelhooks.store.schema import default_store_path
+
+    try:
+        return config.store or default_store_path()
+    except ConfigError as error:
+        _log.error("there is no local store to keep spans and events in: %s", error)
+        return None
 
 
 # --- Global providers ----------------------------------------------------------------------------

@@ -117,25 +117,23 @@ def from_environment(otel: Mapping[str, str], unsent: Path | None = None) -> Bui
     return Built(tracers, meters, loggers, targets, [each.hurry for each in spilling])
 
 
-def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:
+def for_store(path: Path, otel: Mapping[str, str]) -> Built:
     """Build providers that write spans and events to the local store; metrics go nowhere.
 
     Args:
-        path: File of the store; None: the default place.
+        path: File of the store.
         otel: The variables that are set.
     """
     from otelhooks.store.queues import LogQueue, SpanQueue
-    from otelhooks.store.schema import default_store_path
 
-    place = path or default_store_path()
     resource = make_resource(otel)
     meters = NoOpMeterProvider()
     tracers = _tracer_provider(resource, otel, meters)
-    spans, events = _queue("BSP", SpanQueue, place, otel), _queue("BLRP", LogQueue, place, otel)
+    spans, events = _queue("BSP", SpanQueue, path, otel), _queue("BLRP", LogQueue, path, otel)
     tracers.add_span_processor(spans)
     loggers = _logger_provider(resource, otel, meters)
     loggers.add_log_record_processor(events)
-    store = f"local store {place}"
+    store = f"local store {path}"
     targets = {"traces": store, "metrics": NOWHERE, "logs": store}
     return Built(tracers, meters, loggers, targets, [spans.hurry, events.hurry])
 
