@@ -13,7 +13,7 @@ import click
 
 from otelhooks.cli import ExitCode, options
 from otelhooks.errors import ConfigError
-from otelhooks.plain_text import one_line, sanitize
+from otelhooks.plain_text import one_line, sanitize, without_credentials
 
 if TYPE_CHECKING:
     from otelhooks import types
@@ -47,7 +47,7 @@ def list_command(place: str | None, is_all: bool, as_json: bool) -> None:
     for question in shown:
         click.echo(json.dumps(_record(question)) if as_json else _row(question))
     if not shown and not as_json:
-        click.echo("no call waits for an answer", err=True)
+        click.echo(one_line(f"no call waits for an answer in `{_where(place)}`"), err=True)
 
 
 @approvals.command("show")
@@ -147,6 +147,14 @@ def deny_command(id: str, place: str | None, approver: str | None) -> None:
     kind = "human" if sys.stdin.isatty() else "service"
     answer = Answer("rejected", approver or options.user_name(), kind=kind)
     _answer(questions, questions.pending(id), answer)
+
+
+def _where(place: str | None) -> str:
+    from otelhooks.store import schema
+
+    if place is not None and "://" in place:
+        return without_credentials(place)
+    return place or str(schema.default_store_path())
 
 
 def _questions(place: str | None) -> Questions:

@@ -768,7 +768,7 @@ class TestCommands:
         assert record["rule"] == "mail"
         assert run(path, "deny", question.id, "--as", "u-17").exit_code == 0
         called.exception(10)
-        assert run(path, "list").output == "no call waits for an answer\n"
+        assert run(path, "list").output == f"no call waits for an answer in `{path}`\n"
         assert "rejected by u-17" in run(path, "list", "--all").output
 
     def test_show_has_the_whole_call(self, mail, path, background) -> None:
