@@ -80,7 +80,7 @@ class Call:
             rules of every server apply to it, allow rules of none.
         server_says: The name that such a server gives itself; matches deny and ask rules only.
         canonical: Canonical names that rules may use for this tool as well, such as
-            ``run_command`` or ``invoke_subagent``.
+            ``run_command`` or ``invoke_subagent``; if it has several names, all of them.
         kind: ``shell``, ``file_read``, ``file_write`` or ``net``, if the adapter knows.
         path: Normalised path of a file tool.
         work_dir: Directory that the tool works in, if the adapter knows it.

@@ -365,7 +365,7 @@ class OperationContext(HookContext):
         is_recheck: True while a decider runs again because the arguments changed after it.
         starts_agent: Name of the agent that the tool call starts; empty if it starts none.
         tool_kind: ``shell``, ``file_read``, ``file_write`` or ``net``; None if unknown.
-        canonical: Canonical names that the tool has besides its own.
+        canonical: Canonical and other names that the tool has besides its own.
         stages: Values of the tool's steps so far, if hooks look at them one by one.
         call: The tool call as the pipeline carries it, for the pipeline; None for a model call.
         origins: What is remembered of results with the labels that the tool call has added.

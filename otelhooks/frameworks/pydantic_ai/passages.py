@@ -75,7 +75,7 @@ class Tool(kit.ToolCall):
 
 def locate(call: Tool, toolset: Any, tool: Any) -> None:
     """Follow the framework's way from the outermost toolset to the one that runs the tool."""
-    name = call.name
+    name, names = call.name, []
     while True:
         if kit.is_a(toolset, f"{_TOOLSETS}.combined:CombinedToolset"):
             toolset, tool = (
@@ -90,13 +90,25 @@ def locate(call: Tool, toolset: Any, tool: Any) -> None:
             elif kit.is_a(toolset, f"{_TOOLSETS}.renamed:RenamedToolset"):
                 name = toolset.name_map.get(name, name)
             toolset = toolset.wrapped
+            names.append(name)
         else:
             break
-    if kit.is_a(toolset, f"{_TOOLSETS}.function:FunctionToolset"):
-        call.goes_to(LEAF, name)
-    elif kit.is_a(toolset, *_MCP):
+    if kit.is_a(toolset, *_MCP):
         prefix = getattr(toolset, "tool_prefix", None)
-        is_of(call, name.removeprefix(f"{prefix}_") if prefix else name, toolset)
+        own = name.removeprefix(f"{prefix}_") if prefix else name
+        call.is_also(*(one for one in names if one != own))
+        is_of(call, own, toolset)
+        return
+    call.is_also(*names)
+    if kit.is_a(toolset, f"{_TOOLSETS}.function:FunctionToolset"):
+        is_of_function(call, toolset, tool)
+        call.goes_to(LEAF, name)
+
+
+def is_of_function(call: Tool, toolset: Any, tool: Any) -> None:
+    """Add the name under which a toolset keeps a tool that its own `prepare` has renamed."""
+    runs = getattr(tool, "call_func", None)
+    call.is_also(*(own for own, each in toolset.tools.items() if each.function_schema.call == runs))
 
 
 def is_of(call: Tool, name: str, toolset: Any) -> None:
@@ -201,6 +213,7 @@ class DirectCall(Tool):
     def read(self, toolset: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> None:
         self.given = (name, ctx, tool)
         self.of(ctx, name, tool_args, tool, getattr(ctx, "tool_call_id", None))
+        is_of_function(self, toolset, tool)
         if overrides.Method(toolset, "call_tool").calls_on(self.function):
             self.goes_to(LEAF, name)
 
