@@ -142,13 +142,14 @@ class Index:
     def _named(self, call: Call, server: str, says: str | None) -> tuple[list[Rule], list[Rule]]:
         """Return certain and doubtful rules for a tool of a server that the application named.
 
-        The name that the server gives itself, and canonical names, which are names of local tools,
-        match deny and ask rules only. So does a reading of ``a/b/c`` as tool ``b/c`` of server
-        ``a``, if the server is called ``a/b``: rules are read that way.
+        The name that the server gives itself, and further names of the tool, such as the one that
+        a model sees, match deny and ask rules only. So does a reading of ``a/b/c`` as tool ``b/c``
+        of server ``a``, if the server is called ``a/b``: rules are read that way.
         """
         doubtful = self._bare(call.canonical)
+        doubtful += [rule for name in call.canonical for rule in self._of(server, name)]
         if says is not None:
-            doubtful += self._of(says, call.name)
+            doubtful += [r for n in (call.name, *call.canonical) for r in self._of(says, n)]
         if "/" in server:
             doubtful += self._of(*f"{server}/{call.name}".split("/", 1))
         found = [*self._of(server, call.name), *self._kinds.get(call.kind or "", ())]
@@ -159,8 +160,9 @@ class Index:
     def _unnamed(self, call: Call) -> tuple[list[Rule], list[Rule]]:
         """Return lists that deny a tool of an unnamed server, and rules of every server."""
         doubtful = self._bare(call.canonical)
-        doubtful += self._of_any_server.get(call.name, ())
-        doubtful += [r for r in self._server_globs if r.selector.fits_tool(call.name)]
+        names = (call.name, *call.canonical)
+        doubtful += [rule for name in names for rule in self._of_any_server.get(name, ())]
+        doubtful += [r for r in self._server_globs if any(map(r.selector.fits_tool, names))]
         doubtful += self._kinds.get(call.kind or "", ())
         return [s.rule for s in self._servers if s.denies(call.name)], doubtful
 

@@ -14,7 +14,10 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.providers import LocalProvider
+from fastmcp.server.transforms import Namespace, ToolTransform
 from fastmcp.tools import Tool
+from fastmcp.tools.tool_transform import ToolTransformConfig
 
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.fastmcp.scripted import caller, client, server_of, tool_objects
@@ -75,13 +78,59 @@ def transformed(world: World) -> Any:
     return server
 
 
-@pytest.mark.parametrize("make", [mounted, proxied, transformed])
+def namespaced(world: World) -> Any:
+    server = served(world)
+    server.add_transform(Namespace("child"))
+    return server
+
+
+def renamed(world: World) -> Any:
+    server = served(world)
+    server.add_transform(ToolTransform({"danger": ToolTransformConfig(name="child_danger")}))
+    return server
+
+
+def provided(world: World) -> Any:
+    provider = LocalProvider()
+    provider.add_tool(Tool.from_function(world.danger, name="danger"))
+    provider.add_transform(Namespace("child"))
+    return FastMCP("parent", providers=[provider])
+
+
+@pytest.mark.parametrize("make", [mounted, proxied, transformed, namespaced, renamed, provided])
 @pytest.mark.parametrize("reach", [through_client, lambda server: caller(server.call_tool)])
 @pytest.mark.parametrize("name", ["danger", "child_danger"])
 def test_a_renamed_tool_is_denied_under_either_name(on, make, reach, name):
     world = World()
     on(policy.deny(f"*/{name}", reason=REASON))
     assert REASON in play(reach(make(world)), "child_danger", path="/")
+    assert world.bodies == []
+
+
+@pytest.mark.parametrize("make", [namespaced, provided])
+def test_an_allow_for_a_name_without_its_namespace_opens_nothing(on, make):
+    world = World()
+    handle = on(policy.deny("*/child_*", reason=REASON), policy.allow("*/danger"))
+    assert REASON in play(through_client(make(world)), "child_danger", path="/")
+    handle.replace(policies=[policy.deny("*", reason=REASON), policy.allow("*/danger")])
+    assert REASON in play(through_client(make(world)), "child_danger", path="/")
+    assert world.bodies == []
+
+
+@pytest.mark.parametrize("name", ["danger", "child_danger", "deep_child_danger"])
+def test_a_listed_tool_that_a_program_runs_is_denied_under_each_name(on, name):
+    world = World()
+    server = namespaced(world)
+    server.add_transform(Namespace("deep"))
+    on(policy.deny(name, reason=REASON))
+
+    async def run(shown: str, args: Any) -> str:
+        (tool,) = [one for one in await server.list_tools() if one.name == shown]
+        with pytest.raises(ToolError) as caught:
+            await tool.run(args)
+        return str(caught.value)
+
+    assert REASON in play(run, "deep_child_danger", path="/")
     assert world.bodies == []
 
 

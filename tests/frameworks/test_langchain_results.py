@@ -349,6 +349,32 @@ def test_rules_know_a_server_by_its_configured_name_too(
 @pytest.mark.skipif(
     importlib.util.find_spec("langchain_mcp_adapters") is None, reason="needs the package"
 )
+@pytest.mark.parametrize("name", ["danger", "fs_danger", "fs/danger", "fs/fs_danger", "fs_*"])
+def test_a_servers_tool_with_a_prefix_is_denied_under_either_name(
+    with_rules: Any, tmp_path: Any, name: str
+) -> None:
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+
+    from tests.frameworks.mcp_world import SERVER
+
+    ran = tmp_path / "ran"
+    ran.write_text("")
+    command = {"command": sys.executable, "args": [SERVER, "anything", str(ran)]}
+    with_rules(policy.deny(name, reason=REASON), frameworks=["langchain"])
+
+    async def call() -> str:
+        servers: Any = {"fs": {"transport": "stdio", **command}}
+        client = MultiServerMCPClient(servers, tool_name_prefix=True)
+        (tool,) = [one for one in await client.get_tools() if one.name == "fs_danger"]
+        return str(await tool.ainvoke(as_call(tool, {"path": "/etc"})))
+
+    assert REASON in anyio.run(call)
+    assert ran.read_text() == ""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("langchain_mcp_adapters") is None, reason="needs the package"
+)
 def test_a_definition_that_changes_is_hidden_and_denied(with_rules: Any, tmp_path: Path) -> None:
     """langchain's client opens a session for each call, which reads no list."""
     from langchain_mcp_adapters.client import MultiServerMCPClient

@@ -72,12 +72,13 @@ def applies(word: str, tool: str, call: Call) -> bool:
         return call.kind == tool[5:]
     if "/" in tool:
         server, own = tool.split("/")
+        is_called = any(fits(own, name) for name in (call.name, *call.canonical))
         if is_unnamed(call):
-            return fits(own, call.name)
+            return is_called
         if call.server is None:
             return "/" in call.name and all(map(fits, (server, own), call.name.split("/")))
         servers = (call.server, call.server_says or call.server)
-        return any(fits(server, name) for name in servers) and fits(own, call.name)
+        return any(fits(server, name) for name in servers) and is_called
     names = [call.name, *call.canonical]
     if call.server is None and not is_unnamed(call):
         names.append(call.name.rpartition("/")[2])
@@ -91,8 +92,9 @@ def is_doubtful(tool: str, call: Call) -> bool:
     if is_unnamed(call):
         return True
     if call.server is not None:
-        server = tool.partition("/")[0]
-        return ":" not in tool and ("/" not in tool or not fits(server, call.server))
+        server, _, own = tool.partition("/")
+        is_its = "/" in tool and fits(server, call.server) and fits(own, call.name)
+        return ":" not in tool and not is_its
     if "/" in tool:
         return True
     names = (call.name, *call.canonical) if len(call.canonical) == 1 else (call.name,)

@@ -10,7 +10,7 @@ handler. Seats here, outermost first; a call passes those on its way, and is jud
 
 Each seat leaves one permit for the next one, so what middleware changes is judged again, and so is
 what a tool's body calls. A proxy's tool leads to the seat of mcp's client. A mounted server judges
-under its own name, and its tools under theirs.
+under its own name, and its tools under theirs. A tool that a namespace renames has both names.
 
 A deny is a ``ToolError`` with the reason, the form in which FastMCP reports a tool's error: on the
 wire it becomes a result with ``isError``, even if the server masks the details of errors.
@@ -36,6 +36,8 @@ _UNFINISHED = f"{_BASE}:InputRequiredToolResult"
 _PROVIDER = "fastmcp.server.providers.fastmcp_provider"
 _TRANSFORMED = "fastmcp.tools.tool_transform:TransformedTool"
 _PROXY = "fastmcp.server.providers.proxy:ProxyTool"
+_NAMESPACE = "fastmcp.server.transforms.namespace:Namespace"
+_NAMES = "_otelhooks_names"
 
 
 class _Call(kit.ToolCall):
@@ -125,6 +127,7 @@ class ToolRun(_Call):
         self.take(dict(arguments or {}))
         context = kit.native("fastmcp.server.context:_current_context").get(None)
         self.of_server(context.fastmcp.name if context is not None else None)
+        self.is_also(*getattr(tool, _NAMES, ()))
         return None
 
     def call(self, wrapped: Any, args: Any) -> Any:
@@ -159,6 +162,15 @@ class SamplingRun(kit.ToolCall):
 
     def denied(self, reason: str) -> Any:
         return self.raised(_tool_error(reason))
+
+
+async def keep_names(wrapped: Any, namespace: Any, *args: Any, **given: Any) -> Any:
+    """Note in the copies of tools that get a prefix the names that they had without it."""
+    found = await wrapped(*args, **given)
+    for tool in found if isinstance(found, list) else filter(None, [found]):
+        names = getattr(tool, _NAMES, ())
+        setattr(tool, _NAMES, (*names, namespace._reverse_name(tool.name)))
+    return found
 
 
 def _tool_error(reason: str) -> Exception:
@@ -198,6 +210,8 @@ ADAPTER = kit.Adapter(
         ),
         _run(_BASE, since="3.2"),
         _run(_BASE_3_1, until="3.2"),
+        kit.listen(f"{_NAMESPACE}.get_tool", keep_names),
+        kit.listen(f"{_NAMESPACE}.list_tools", keep_names),
         kit.seat(
             "fastmcp.server.sampling.sampling_tool:SamplingTool.run",
             SamplingRun,

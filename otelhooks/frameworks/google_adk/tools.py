@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -255,6 +256,26 @@ def locate(call: kit.ToolCall, tool: Any) -> None:
         call.is_of_server(tool._mcp_tool.name, call.server_at(place))
     elif (found := TABLE.of(tool, getattr(tool, "func", None))) is not None:
         call.canonical, call.kind = found.canonical, found.kind
+    call.is_also(*names_of(tool))
+
+
+def names_of(tool: Any) -> Iterator[str]:
+    """Yield the names that a tool had before a toolset copied it under a prefix.
+
+    The copy has a `_get_declaration` of its own, which calls that of the tool or copy below. A tool
+    that is made of another framework's keeps that one, under whatever name.
+    """
+    declares = vars(tool).get("_get_declaration")
+    while inspect.isfunction(declares):
+        below = inspect.getclosurevars(declares).nonlocals.get("original_get_declaration")
+        named = inspect.getclosurevars(below).nonlocals if inspect.isfunction(below) else {}
+        name = named.get("prefixed_name") or getattr(getattr(below, "__self__", None), "name", "")
+        if name:
+            yield name
+        declares = below
+    for field in ("_langchain_tool", "tool"):
+        if isinstance(name := getattr(vars(tool).get(field), "name", None), str):
+            yield name
 
 
 def place_of(params: Any) -> Any:

@@ -249,14 +249,15 @@ class ToolCall(Passage, Call):
             op.permits.leave(to, self.args)
 
     def is_also(self, *names: str) -> None:
-        """Add names that the tool has besides the one that the model sees.
+        """Add names that the tool has besides ``name``; comes behind `is_of_server`.
 
         Such as the one that it was defined with, under a prefix. Rules that deny or ask match by
-        each; rules that allow match by the name that the model sees only.
+        each, rules that allow by none of them.
         """
         if not {self.name, *self.canonical}.issuperset(names):
-            # several canonical names, its own among them: an allow rule matches by none of these
-            self.canonical = tuple(dict.fromkeys((*self.canonical, self.name, *names)))
+            # for a local tool several names, ``name`` among them: an allow rule matches by none
+            mine = () if self.tool_type == "extension" else (self.name,)
+            self.canonical = tuple(dict.fromkeys((*self.canonical, *mine, *names)))
 
     def is_of_server(self, name: str, server: str | None, place: Any = None) -> None:
         """Set the MCP server that runs it, to whose client the call goes next.
@@ -266,7 +267,7 @@ class ToolCall(Passage, Call):
             server: The application's name for the server in the framework; None if it gave none.
             place: As for `server_at`.
         """
-        if self.name not in (name, *self.canonical):
+        if name != self.name:
             self.canonical = (*self.canonical, self.name)
         self.name, self.tool_type = name, "extension"
         self.named_at(server, place)

@@ -85,10 +85,10 @@ class ToolRun(kit.ToolCall):
         if module != _MCP and not module.startswith(_NATIVE_MCP):
             return
         closed = closure(function, "tool", "server_name", "connection")
-        self.name = getattr(closed.get("tool"), "name", None) or tool.name
+        name = getattr(closed.get("tool"), "name", None) or tool.name
         server = closed.get("server_name") if module == _MCP else None
         named = server if isinstance(server, str) else None
-        self.is_of_server(self.name, named, closed.get("connection"))
+        self.is_of_server(name, named, closed.get("connection"))
         about = (tool.metadata or {}).get("mcp") or {}
         if module != _MCP and isinstance(about, dict):
             self.server_says = (about.get("server") or {}).get("name")

@@ -95,10 +95,7 @@ def locate(call: Tool, toolset: Any, tool: Any) -> None:
             break
     if kit.is_a(toolset, *_MCP):
         prefix = getattr(toolset, "tool_prefix", None)
-        own = name.removeprefix(f"{prefix}_") if prefix else name
-        call.is_also(*(one for one in names if one != own))
-        is_of(call, own, toolset)
-        return
+        is_of(call, name.removeprefix(f"{prefix}_") if prefix else name, toolset)
     call.is_also(*names)
     if kit.is_a(toolset, f"{_TOOLSETS}.function:FunctionToolset"):
         is_of_function(call, toolset, tool)
