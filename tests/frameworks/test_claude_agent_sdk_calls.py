@@ -194,6 +194,17 @@ def test_a_tool_with_an_odd_name_is_judged_by_its_own(with_rules: Instrument) ->
     assert REASON in shown
 
 
+@pytest.mark.parametrize("name", ["mcp__files__danger", "mcp__files__*", "danger"])
+def test_a_servers_tool_is_denied_by_the_name_that_the_model_sees(
+    with_rules: Instrument, name: str
+) -> None:
+    with_rules(policy.deny(name, reason=REASON))
+    world = World((DANGER,), ANSWER)
+    play(world)
+    assert world.bodies == []
+    assert REASON in "".join(world.shown)
+
+
 @pytest.mark.parametrize("server", ["my disk", "my__disk"])
 def test_an_external_tool_with_an_odd_name_is_judged_by_its_own(
     with_rules: Instrument, tmp_path: Path, server: str

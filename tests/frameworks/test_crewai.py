@@ -432,6 +432,15 @@ class TestTools:
         assert [one.message for one in denied] == ["Denied by policy 'danger'."] * 3
         assert world.ran == []
 
+    def test_a_structured_tool_is_allowed_by_the_name_that_the_model_sees(self, world):
+        [danger, *_] = (one.to_structured_tool() for one in tools_of(world))
+        danger.name = "Clean up"
+        handle = otelhooks.instrument(policies=[policy.deny("cl*"), policy.allow("danger")])
+        assert danger.invoke({"path": "/"}).message == "Denied by policy 'cl*'."
+        assert world.ran == []
+        handle.replace(policies=[policy.deny("*"), policy.allow("clean_up")])
+        assert danger.invoke({"path": "/"}) == "removed /"
+
     def test_rules_know_a_structured_tool_by_its_own_name_too(self, world):
         [danger, *_] = (one.to_structured_tool() for one in tools_of(world))
         danger.name = "Clean up"

@@ -623,6 +623,14 @@ class TestEngines:
         assert asyncio.run(tool.acall(query_str="x", path="/")).is_error
         assert world.ran == []
 
+    def test_an_allow_for_the_function_of_a_loader_opens_nothing(self, world):
+        otelhooks.instrument(policies=[policy.deny("lo*"), policy.allow("danger")])
+        tool = OnDemandLoaderTool.from_tool(
+            FunctionTool.from_defaults(world.danger), name="load", description="Load."
+        )
+        assert tool(query_str="x", path="/").is_error
+        assert world.ran == []
+
     def test_an_engine_that_no_seat_guards_is_refused(self, world):
         otelhooks.instrument(policies=[policy.deny("danger")])
         engine = ToolRetrieverRouterQueryEngine.__new__(ToolRetrieverRouterQueryEngine)

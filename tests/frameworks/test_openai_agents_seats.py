@@ -918,3 +918,20 @@ def test_the_proof_fails_where_the_adapter_is_off(tracer_provider):
     agents.set_tracing_disabled(True)
     otelhooks.instrument(frameworks=["mcp"], tracer_provider=tracer_provider)
     assert not prove().proved
+
+
+@pytest.mark.skipif(not hasattr(agents, "tool_namespace"), reason="needs another release")
+@pytest.mark.parametrize("name", ["danger", "crm.danger", "crm.*"])
+def test_a_tool_in_a_namespace_is_denied_by_either_name(instrument: Any, name: str) -> None:
+    ran: list[str] = []
+
+    @agents.function_tool
+    def danger() -> str:
+        ran.append("danger")
+        return "removed"
+
+    instrument(policy.deny(name, reason="No."), policy.allow("danger*"))
+    (tool,) = agents.tool_namespace(name="crm", description="Customers.", tools=[danger])
+    context = ToolContext(None, tool_name="danger", tool_call_id="1", tool_arguments="{}")
+    assert "No." in str(asyncio.run(tool.on_invoke_tool(context, "{}")))
+    assert ran == []

@@ -104,6 +104,7 @@ def test_a_tool_reads_only_if_its_adapter_or_every_word_of_its_name_says_so(
     assert named.use(name, canonical=["view_file"]) == "read"
     assert named.use(name, kind="file_write") == "write"
     assert named.use(name, canonical=["edit_file"]) == "write"
+    assert (named.use(name, canonical=["mcp__disk__x"]) == "read") is reads
 
 
 def test_what_runs_commands() -> None:
@@ -112,6 +113,7 @@ def test_what_runs_commands() -> None:
     assert named.is_shell("mine", {"stdin": "x"})
     assert named.is_shell("mine", {}, kind="shell")
     assert named.is_shell("mine", {}, canonical=["run_command"])
+    assert named.is_shell("mine", {}, canonical=["mine", "bash"])
     assert not named.is_shell("view_file", {"path": "x"})
     assert not named.is_shell("view_file", None)
 

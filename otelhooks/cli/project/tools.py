@@ -26,6 +26,7 @@ _MAKERS = frozenset(
     (
         *("FunctionTool", "LongRunningFunctionTool", "StructuredTool", "Tool"),
         *("from_defaults", "from_function", "function_tool", "tool"),
+        *("add_function", "add_tool", "create_tool_from_function"),
     )
 )
 _NAMES = ("name", "name_override")
@@ -102,6 +103,8 @@ def _named(node: ast.AST) -> Iterator[str]:
         given = [k.value for k in node.keywords if k.arg in _FUNCTIONS] or node.args[:1]
         if given and isinstance(given[0], (ast.Name, ast.Attribute)):
             yield from _given(node, _last(given[0]), is_maker=True)
+    elif isinstance(node, ast.Call) and _last(node.func) == "from_tool":  # it has that tool's name
+        yield from (n for k in node.keywords if k.arg == "name" for n in _text(k.value))
     elif isinstance(node, ast.ClassDef):
         if any(_last(base).endswith("Tool") for base in node.bases):
             yield from _attribute(node)
@@ -130,11 +133,13 @@ def _given(call: ast.Call | None, usual: str, *, is_maker: bool = False) -> Iter
 
 
 def _listed(node: ast.AST) -> Iterator[str]:
-    """Yield the names of what is in ``tools=[...]``."""
+    """Yield the names of what is in ``tools=[...]``, and in ``FunctionToolset([...])``."""
     if isinstance(node, ast.Call):
-        for keyword in node.keywords:
-            if keyword.arg == "tools" and isinstance(keyword.value, (ast.List, ast.Tuple)):
-                yield from (_last(each) for each in keyword.value.elts)
+        given = [keyword.value for keyword in node.keywords if keyword.arg == "tools"]
+        given += node.args[:1] if _last(node.func) == "FunctionToolset" else []
+        for tools in given:
+            if isinstance(tools, (ast.List, ast.Tuple)):
+                yield from map(_last, tools.elts)
 
 
 def _attribute(node: ast.ClassDef) -> Iterator[str]:

@@ -56,6 +56,7 @@ class _Asked(asked.AskedCall):
             if not is_named:
                 self.server_says = server
             self.tool_type = "extension"
+            self.is_also(given["tool_name"])
         elif (found := TABLE.get(f"claude_agent_sdk:{self.name}")) is not None:
             self.canonical, self.kind, self.tool_type = found.canonical, found.kind, "extension"
             self.work_dir = given.get("cwd")

@@ -50,19 +50,27 @@ def _shown(name: str) -> str:
 class _Call(PositionalCall):
     group = "crewai.tool"
 
-    def of(self, tool: Any) -> None:
-        """Read what a tool object, or its form for the text format, says of itself."""
+    def of(self, tool: Any) -> str:
+        """Read what a tool object, or its form for the text format, says of itself.
+
+        Returns:
+            The name of the call at the seat of the tool object.
+        """
         form, tool = tool, getattr(tool, "_original_tool", None) or tool
-        self.name, self.description = _shown(tool.name), tool.description
+        shown, own = _shown(form.name), _shown(tool.name)
+        self.name, self.description = shown, tool.description
         self.id = outer.id_for(tool)
-        names = (tool.name, _shown(form.name), form.name)
-        self.canonical = tuple(name for name in dict.fromkeys(names) if name != self.name)
+        spellings = (form.name, tool.name) if own == shown else (form.name,)
+        self.canonical = tuple(name for name in dict.fromkeys(spellings) if name != shown)
         if kit.is_a(tool, _DELEGATING):
             self.canonical = (*self.canonical, "invoke_subagent")
         elif kit.is_a(tool, *_MCP):
             factory = getattr(tool, "_client_factory", None)
             place = getattr(factory(), "transport", None) if factory is not None else None
             self.is_of_server(tool.original_tool_name, self.server_at(place))
+        if own != shown:
+            self.is_also(own, tool.name)
+        return own if self.name == shown else self.name
 
     def denied(self, reason: str) -> Any:
         return _denial(message=reason)
@@ -92,14 +100,14 @@ class Structured(_Call):
     """A call of a tool in its form for the text format, with a dict or a JSON text."""
 
     def read(self, tool: Any, /, input: Any, config: Any = None, **given: Any) -> None:
-        self.of(tool)
+        below = self.of(tool)
         self._config, self._named = config, given.keys()
         parsed = tool._parse_args(input) if isinstance(input, str) else input
         hidden = () if "security_context" in tool.args else ("security_context",)
         self.take({**parsed, **given}, hidden)
         function = tool.func
         if kit.is_a(getattr(function, "__self__", None), _BASE) and function.__name__ == "run":
-            self.goes_to(self.group, self.name)
+            self.goes_to(self.group, below)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         named = {name: args[name] for name in self._named if name in args}

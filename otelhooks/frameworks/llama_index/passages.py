@@ -49,7 +49,7 @@ class Tool(PositionalCall):
             if tool.real_fn.__qualname__.startswith(_MCP):
                 self.is_of_server(self.name, self.server_at(_place_of(tool)))
         elif kit.is_a(tool, _LOADER):
-            self.canonical = (tool._loader.__name__,)  # a tool's function is all that it keeps
+            self.is_also(tool._loader.__name__)  # a tool's function is all that it keeps
         self._tool = tool
         self.take_call(named, args, kwargs, [name for name in hidden if name])
         method = overrides.Method(tool, function.__name__)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 import pydantic
 
 from otelhooks.policy.commands import shell_words
+from otelhooks.records.canonical_tools import BuiltinTools
 
 __all__ = [
     "PATH_ARGUMENTS",
@@ -332,6 +333,8 @@ def patched(text: str) -> Iterator[str]:
 _READING_TOOLS = frozenset(
     ("view_file", "list_directory", "search_directory", "find_file", "read_url_content")
 )
+_CANONICAL = frozenset((*(tool.value for tool in BuiltinTools), "code_execution"))
+"""Names by which an adapter says what a tool does; others are only further names of it."""
 _READING = frozenset(
     ("cat fetch find get glob grep head list ls query read search show stat tail tree view").split()
 )
@@ -352,7 +355,7 @@ def use(name: str, kind: str | None = None, canonical: Iterable[str] = ()) -> st
     The adapter's knowledge comes first, then the words of the name, which must all be known:
     `search_replace` does not only search. Unknown tools write.
     """
-    if kind is not None or canonical:
+    if kind is not None or not _CANONICAL.isdisjoint(canonical):
         reads = kind == "file_read" or not _READING_TOOLS.isdisjoint(canonical)
     else:
         words = [word.lower() for word in _WORD.findall(name)]
@@ -382,7 +385,7 @@ def is_shell(name: str, args: Any, kind: str | None = None, canonical: Iterable[
     return (
         kind == "shell"
         or "run_command" in canonical
-        or _plain(name) in _SHELL_TOOLS
+        or not _SHELL_TOOLS.isdisjoint(map(_plain, (name, *canonical)))
         or any(is_command(key) for key, _ in _items(args) or ())
     )
 
