@@ -51,7 +51,8 @@ class Database:
 
         Args:
             work: Gets the connection; may be called again from the start after a lock.
-            busy_s: How long to wait, in seconds, while another process writes.
+            busy_s: How long to wait, in seconds, while another process or thread writes; 0 for not
+                at all.
 
         Returns:
             What `work` returned; it survives a crash of this process.
@@ -60,15 +61,19 @@ class Database:
             StoreError: Nothing was written; with cause and hint.
         """
         deadline = time.monotonic() + busy_s
+        slice_s = min(busy_s, schema.BUSY_SLICE_S)
         while True:
+            if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                raise schema.StoreError(self.path, "locked", "a thread of this one waits for it")
             try:
-                with self._lock:
-                    return self._transaction(self._connected(), work)
+                return self._transaction(self._connected(slice_s), work)
             except (sqlite3.Error, OSError, schema.StoreError) as error:
                 problem = schema.store_error(self.path, error)
                 if problem.cause != "locked" or time.monotonic() >= deadline:
-                    self.close()
+                    self._disconnect()
                     raise problem from error
+            finally:
+                self._lock.release()
             # Release the lock for a moment: for a fork, and for the other exporter.
             time.sleep(0.005)
 
@@ -109,13 +114,14 @@ class Database:
             raise
         return result
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self, slice_s: float = schema.BUSY_SLICE_S) -> sqlite3.Connection:
         # Writes to a file that was deleted or replaced meanwhile would be lost.
         if self._connection is not None and self._inode != self._inode_now():
             self._disconnect()
         if self._connection is None:
-            self._connection = schema.open_for_writing(self.path)
+            self._connection = schema.open_for_writing(self.path, slice_s)
             self._inode = self._inode_now()
+        self._connection.execute(f"PRAGMA busy_timeout={int(slice_s * 1000)}")
         return self._connection
 
     def _inode_now(self) -> tuple[int, int]:

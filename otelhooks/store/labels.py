@@ -1,12 +1,17 @@
 """Labels of conversations in the local store: they survive eviction, restart and process.
 
-Decision code: if the store cannot be used, this process still remembers, and logs that once. A
-conversation that it has forgotten, or that another process has seen, counts as unknown.
+Decision code: if the store cannot be used, this process still remembers, logs that once, and writes
+it down when the store works again. A conversation that it has forgotten, or that another process
+has seen, counts as unknown.
+
+Labels are read in the thread of the call, often that of an event loop: one call waits for a locked
+store, and the next ones try it without waiting.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +26,9 @@ __all__ = ["LabelBook"]
 
 MAX_REMEMBERED = 100_000
 _BUSY_S = 1.0
+_PAUSE_S = 10.0
+"""How long after a failed try none waits, in seconds."""
+
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS labels"
     " (session_id TEXT NOT NULL, label TEXT NOT NULL, PRIMARY KEY (session_id, label))"
@@ -38,6 +46,8 @@ class LabelBook:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._remembered: dict[str, set[str]] = {}
+        self._unwritten: set[tuple[str, str]] = set()
+        self._wait_from = 0.0
         self._store: connection.Database | None = None
         self._lock = threading.Lock()
         forks.in_child(self.after_fork, forks.Step.THREADS)
@@ -72,23 +82,33 @@ class LabelBook:
                 del self._remembered[next(iter(self._remembered))]
 
     def _write(self, session_id: str, label: str) -> frozenset[str]:
-        """Add a row; return the labels of the rows that were there before."""
+        """Add a row, and those that could not be; return a conversation's labels before that."""
         from otelhooks.store import connection, schema  # with SQLite, which few starts need
 
         def work(database: sqlite3.Connection) -> frozenset[str]:
             database.execute(_TABLE)
             rows = database.execute("SELECT label FROM labels WHERE session_id = ?", (session_id,))
             before = frozenset(row[0] for row in rows)
-            database.execute("INSERT OR IGNORE INTO labels VALUES (?, ?)", (session_id, label))
+            database.executemany("INSERT OR IGNORE INTO labels VALUES (?, ?)", rows_to_add)
             return before
 
         store = connection.shared(self._path or schema.default_store_path())
         self._store = store  # held open as long as the book exists
+        with self._lock:
+            rows_to_add = {*self._unwritten, (session_id, label)}
         try:
-            return store.write(work, busy_s=_BUSY_S)
+            before = store.write(work, busy_s=_BUSY_S if time.monotonic() >= self._wait_from else 0)
         except schema.StoreError as error:
+            self._wait_from = time.monotonic() + _PAUSE_S
+            with self._lock:
+                if len(self._unwritten) < MAX_REMEMBERED:
+                    self._unwritten.add((session_id, label))
             store.report("labels", "labels are kept in this process only: %s", error)
             return frozenset()
+        self._wait_from = 0.0
+        with self._lock:
+            self._unwritten -= rows_to_add
+        return before
 
     def after_fork(self) -> None:
         """Replace the lock, which another thread of the parent may have held."""

@@ -135,15 +135,15 @@ def default_store_path() -> Path:
     return folders.user_folder("data", "OTELHOOKS_STORE") / "store.db"
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
+def open_for_writing(path: Path, busy_s: float = BUSY_SLICE_S) -> sqlite3.Connection:
     """Open the store, creating missing folder, file and tables.
 
     Args:
         path: The file.
+        busy_s: How long the connection waits for a lock, in seconds.
 
     Returns:
-        A connection without implicit transactions that may be passed between threads; waits
-        `BUSY_SLICE_S` for a lock.
+        A connection without implicit transactions that may be passed between threads.
 
     Raises:
         StoreError: The file is another program's or has another schema version. sqlite3.Error: As
@@ -156,7 +156,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         # write.
         path.touch(mode=0o600)
     connection = sqlite3.connect(
-        path, timeout=BUSY_SLICE_S, isolation_level=None, check_same_thread=False
+        path, timeout=busy_s, isolation_level=None, check_same_thread=False
     )
     try:
         if _identify(connection, path) != SCHEMA_VERSION:

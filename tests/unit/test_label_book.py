@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,9 @@ from otelhooks.errors import Denied
 from otelhooks.hooks.context import SessionContext
 from otelhooks.hooks.labels import Labels
 from otelhooks.hooks.origins import Origins
-from otelhooks.store import labels
+from otelhooks.store import connection, labels
 from otelhooks.store.labels import LabelBook
+from otelhooks.store.schema import StoreError
 from otelhooks.telemetry import semconv
 
 
@@ -43,6 +47,71 @@ def test_without_a_store_the_process_remembers_and_says_so(
     book.add("c", "untrusted")
     assert book.open("c") == (True, frozenset({"untrusted"}))
     assert caplog.text.count("labels are kept in this process only") == 1
+
+
+@pytest.fixture
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """A store that another program keeps locked."""
+    LabelBook(path).open("earlier")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    yield other
+    other.close()
+
+
+def test_a_locked_store_is_waited_for_once_not_by_each_conversation(
+    path: Path, locked: sqlite3.Connection
+) -> None:
+    book = LabelBook(path)
+    started = time.monotonic()
+    for number in range(40):
+        assert book.open(f"c{number}") == (False, frozenset())
+        book.add(f"c{number}", "untrusted")
+    assert time.monotonic() - started < 2.5
+
+
+def test_no_conversation_waits_for_the_spans_that_wait_for_a_locked_store(
+    path: Path, locked: sqlite3.Connection
+) -> None:
+    book = LabelBook(path)
+    book.open("first")  # waits
+    spans = connection.shared(path)
+    waiting = threading.Thread(target=lambda: swallow(spans, busy_s=1.5))
+    waiting.start()
+    time.sleep(0.1)
+    started = time.monotonic()
+    for number in range(10):
+        book.open(f"c{number}")
+    assert time.monotonic() - started < 0.2
+    waiting.join()
+
+
+def swallow(spans: connection.Database, *, busy_s: float) -> None:
+    with pytest.raises(StoreError, match="locked"):
+        spans.write(lambda it: it.execute("SELECT 1"), busy_s=busy_s)
+
+
+def test_labels_of_a_locked_store_are_read_and_kept_as_soon_as_it_is_free(
+    path: Path, locked: sqlite3.Connection
+) -> None:
+    locked.execute("INSERT INTO labels VALUES ('old', 'untrusted')")
+    book = LabelBook(path)
+    book.open("new")
+    book.add("new", "secret")
+    locked.execute("COMMIT")
+    assert book.open("old") == (True, frozenset({"untrusted"}))
+    assert LabelBook(path).open("new") == (True, frozenset({"secret"}))
+
+
+def test_a_history_that_a_locked_store_may_know_is_unknown(
+    path: Path, locked: sqlite3.Connection
+) -> None:
+    book = LabelBook(path)
+    for name in ("waits", "does not"):
+        session = Labels()
+        session.keeper = book.of(name)
+        session.come_with_history()
+        assert session.all() == {"unknown"}
 
 
 def test_what_is_forgotten_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -370,8 +370,8 @@ class TestTrouble:
     ) -> None:
         really_open = schema.open_for_writing
 
-        def open_small(where: Path) -> sqlite3.Connection:
-            db = really_open(where)
+        def open_small(where: Path, busy_s: float) -> sqlite3.Connection:
+            db = really_open(where, busy_s)
             db.execute("PRAGMA max_page_count=20")
             return db
 
