@@ -140,11 +140,12 @@ def _say_lost(path: Path) -> None:
         lost = losses.read(store)
         if lost is None:
             continue
+        first = "" if store == path else "start the collector if it is away, "
         what = " and ".join(counted(count, one_line(word)) for word, count in lost.counts.items())
         when = f", the last at {terminal.clock(int(lost.last_at * 1e9))}" if lost.last_at else ""
         click.echo(
             f"otelhooks: warning: {what or 'spans or events'} could not be stored{when}\n"
-            "hint: free some space if the disk is full; delete"
+            f"hint: {first}free some space if the disk is full; delete"
             f" `{one_line(losses.beside(store))}` once you know",
             err=True,
         )
@@ -353,6 +354,7 @@ def _say_where(path: Path, first: str = "") -> None:
     """
     if not _say_unsent(path):
         _say_elsewhere(first)
+    _say_lost(path)
 
 
 def _say_unsent(path: Path) -> bool:

@@ -2,7 +2,8 @@
 
 A batch that cannot be sent goes to a store file of this process, in a folder beside the local
 store. After a batch that arrives, the files of all processes are sent, a few batches at a time, and
-deleted. A collector may get a batch twice: if a process ends between sending and deleting.
+deleted. A collector may get a batch twice: if a process ends between sending and deleting. What
+comes while the folder is full, or cannot be written, is lost: logged once an outage, and counted.
 
 When the process ends, the exporter may not keep trying a collector that is away: what it is
 busy with is stopped after a second, and kept. Telemetry: fails open.
@@ -19,8 +20,10 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.errors import ConfigError
+from otelhooks.plain_text import LOGGED, counted, one_line
 from otelhooks.records.failures import outline
+from otelhooks.store import losses
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -38,6 +41,9 @@ _TURN_S = 0.5
 
 _TRIES = 3
 """How often a file is tried, each time after a batch that arrived."""
+
+_MAX_BYTES = 512 * 1024 * 1024
+"""Size of the folder, in bytes, from which on nothing more is kept."""
 
 _REFUSED = ".refused"
 """Suffix of the mark of a file that the collector does not take."""
@@ -67,6 +73,7 @@ class Spilling:
         self.beside: list[Any] = []
         self._exporter = exporter
         self._signal = signal
+        self._word = "span" if signal == "traces" else "event"
         self._folder = folder
         self._lock = threading.Lock()
         self._keeper: Any = None
@@ -81,6 +88,7 @@ class Spilling:
         self._ending = threading.Event()
         self._is_shut_down = False
         self._has_told = False
+        self._lost = 0  # since the last batch that arrived
         # Now, because an import at the end of a program hides that Ctrl-C ended it.
         importlib.import_module("otelhooks.store.writer")
         # Started now, because none can be started while the interpreter exits (Python 3.12).
@@ -119,6 +127,7 @@ class Spilling:
         """Close connection and file."""
         self._stop()
         self._close()
+        self._say_lost(f"no {self._signal}")
 
     def _watch(self) -> None:
         self._ending.wait()
@@ -157,7 +166,14 @@ class Spilling:
             with contextlib.suppress(IndexError):  # those of traces and logs share the list
                 while True:
                     self.beside.pop().shutdown()
-        kept = self._open().export(batch)
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        try:
+            keeper = self._open()
+        except ConfigError as error:
+            self._lose(len(batch), error)
+            return SpanExportResult.FAILURE if result is None else result
+        kept = keeper.export(batch)
         if kept.name == "SUCCESS" and not self._has_told:
             self._has_told = True
             _log.warning(
@@ -167,11 +183,30 @@ class Spilling:
             )
         return kept if result is None or kept.name == "SUCCESS" else result
 
-    def _open(self) -> Any:
-        """Return the exporter to this process's file, which is locked as long as it grows."""
-        from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
+    def _lose(self, count: int, error: ConfigError) -> None:
+        if not self._lost:
+            _log.warning(
+                "the collector takes no %s, and they are lost from now on: %s", self._signal, error
+            )
+        self._lost += count
+        if self._file is not None:
+            losses.add(self._file, self._word, count)
 
-        if self._file is not None and not self._file.exists():
+    def _say_lost(self, how: str) -> None:
+        if self._lost:
+            lost = counted(self._lost, self._word)
+            _log.warning("the collector takes %s: %s were lost", how, lost)
+            self._lost = 0
+
+    def _open(self) -> Any:
+        """Return the exporter to this process's file, which is locked as long as it grows.
+
+        Raises:
+            ConfigError: Nothing can be kept now.
+        """
+        from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter, check
+
+        if self._keeper is not None and self._file is not None and not self._file.exists():
             self._close()  # it was idle for so long that another process has sent it
         if self._file is None:
             with contextlib.suppress(OSError):  # the store says what is wrong with it
@@ -179,15 +214,23 @@ class Spilling:
             name = f"{self._signal}-{os.getpid()}-{uuid.uuid4().hex[:8]}.db"
             self._file = self._folder / name
             _is_ours(self._file)
-            kind = SqliteSpanExporter if self._signal == "traces" else SqliteLogExporter
-            self._keeper = kind(self._file)
         with contextlib.suppress(OSError):  # without its lock, another process sends the file
             os.utime(_lock_of(self._file))
+        if (size := _size_of(self._folder)) >= _MAX_BYTES:
+            raise ConfigError(
+                f"`{self._folder}` may not grow beyond {size >> 20} MB",
+                hint="start the collector, or delete files there",
+            )
+        if self._keeper is None:
+            check(self._file)
+            kind = SqliteSpanExporter if self._signal == "traces" else SqliteLogExporter
+            self._keeper = kind(self._file, max_bytes=2 * _MAX_BYTES)  # it deletes nothing
         return self._keeper
 
     def _close(self) -> None:
         if self._file is not None:
-            self._keeper.shutdown()
+            if self._keeper is not None:
+                self._keeper.shutdown()
             with contextlib.suppress(OSError):  # it ends by itself after `_LOCK_S`
                 _lock_of(self._file).unlink()
             self._keeper = self._file = None
@@ -197,6 +240,7 @@ class Spilling:
     def _catch_up(self) -> None:
         """Send kept batches for a moment; never raises."""
         self._has_told = False
+        self._say_lost(f"{self._signal} again")
         if not self._folder.is_dir():
             return
         until = time.monotonic() + _TURN_S
@@ -257,6 +301,16 @@ class Spilling:
 
 def _lock_of(file: Path) -> Path:
     return file.with_suffix(".lock")
+
+
+def _size_of(folder: Path) -> int:
+    """Return the size of the files in a folder, in bytes; 0 if there is none."""
+    size = 0
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            with contextlib.suppress(FileNotFoundError):  # another process has sent it
+                size += entry.stat(follow_symlinks=False).st_size
+    return size
 
 
 def _is_ours(file: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -10,10 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from otelhooks.cli.trace import trace
 from otelhooks.store import losses
 from otelhooks.telemetry import spill
 from otelhooks.telemetry.spill import Spilling, folder_of
@@ -248,3 +251,45 @@ def test_an_exporter_that_raises_and_a_disk_that_is_full_end_no_program(
     (tmp_path / "file").write_text("")
     nowhere = Spilling(Broken(), "traces", tmp_path / "file" / "unsent")
     assert nowhere.export(spans("a")) is SpanExportResult.FAILURE
+
+
+def test_a_folder_that_is_full_takes_no_more_which_is_said_counted_and_noted(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(spill, "_MAX_BYTES", 400_000)
+    away = [Collector(is_away=True), Collector(is_away=True)]
+    exporters = [Spilling(each, "traces", folder) for each in away]
+    for number in range(80):
+        exporters[number % 2].export(spans(*(f"{number}.{i}" for i in range(20))))
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 600_000
+    assert caplog.text.count("they are kept in") == 2
+    assert caplog.text.count("they are lost from now on") == 2
+    assert f"`{folder}` may not grow" in caplog.text
+    for each, exporter in zip(away, exporters, strict=True):
+        each.is_away = False
+        exporter.export(spans("x"))
+        exporter.shutdown()
+    arrived = sum(len(each.got) - 1 for each in away)
+    notes = [losses.read(file.with_suffix(".db")) for file in folder.glob("*.db-lost")]
+    assert 0 < arrived < 1600
+    assert sum(note.counts["span"] for note in notes if note) == 1600 - arrived
+    said = re.findall(r"takes traces again: (\d+) spans were lost", caplog.text)
+    assert sum(map(int, said)) == 1600 - arrived
+    found = CliRunner().invoke(trace, ["list", "--store", str(tmp_path / "store.db")])
+    assert "hint: start the collector if it is away" in found.stderr
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+def test_a_folder_that_cannot_be_written_is_said_once_and_counted_at_the_end(
+    signal: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    exporter = Spilling(Collector(is_away=True), signal, tmp_path / "file" / "unsent")
+    for _ in range(3):
+        assert exporter.export(spans("a", "b")).name == "FAILURE"
+    [told] = caplog.messages
+    assert told.startswith(f"the collector takes no {signal}, and they are lost from now on: ")
+    assert "hint: " in told
+    exporter.shutdown()
+    word = "spans" if signal == "traces" else "events"
+    assert caplog.messages[1:] == [f"the collector takes no {signal}: 6 {word} were lost"]
