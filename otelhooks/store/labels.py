@@ -10,11 +10,13 @@ store, and the next ones try it without waiting.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otelhooks.errors import ConfigError
 from otelhooks.process import forks
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from otelhooks.store import connection
 
 __all__ = ["LabelBook"]
+
+log: logging.Logger = logging.getLogger("otelhooks.store")
 
 MAX_REMEMBERED = 100_000
 _BUSY_S = 1.0
@@ -48,6 +52,7 @@ class LabelBook:
         self._remembered: dict[str, set[str]] = {}
         self._unwritten: set[tuple[str, str]] = set()
         self._wait_from = 0.0
+        self._has_told = False
         self._store: connection.Database | None = None
         self._lock = threading.Lock()
         forks.in_child(self.after_fork, forks.Step.THREADS)
@@ -92,7 +97,13 @@ class LabelBook:
             database.executemany("INSERT OR IGNORE INTO labels VALUES (?, ?)", rows_to_add)
             return before
 
-        store = connection.shared(self._path or schema.default_store_path())
+        try:
+            store = connection.shared(self._path or schema.default_store_path())
+        except ConfigError as error:
+            if not self._has_told:
+                log.warning("labels are kept in this process only: %s", error)
+            self._has_told = True
+            return frozenset()
         self._store = store  # held open as long as the book exists
         with self._lock:
             rows_to_add = {*self._unwritten, (session_id, label)}

@@ -30,6 +30,11 @@ def send() -> str:
     return "sent"
 
 
+@otelhooks.tool
+def look() -> str:
+    return "seen"
+
+
 def test_it_is_an_error_at_the_start_that_names_the_variables() -> None:
     with pytest.raises(ConfigError, match="no home folder\nhint: set HOME, or OTELHOOKS_STOPS"):
         otelhooks.instrument()
@@ -63,6 +68,20 @@ def test_telemetry_without_a_place_stops_no_program(
     with pytest.raises(Denied):
         send()
     assert "no local store to keep spans and events in: this user has no home" in caplog.text
+
+
+def test_labels_are_remembered_by_the_process(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTELHOOKS_STOPS", "off")
+    rules = [policy.label("look", adds="seen"), policy.deny("send", when_labels="seen")]
+    otelhooks.instrument(policies=rules)
+    with otelhooks.session("c"):
+        assert send() == "sent"
+        look()
+        with pytest.raises(Denied, match="Denied by policy 'send'"):
+            send()
+    assert caplog.text.count("labels are kept in this process only: this user has no home") == 1
 
 
 def test_with_the_variables_it_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
