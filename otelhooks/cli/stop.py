@@ -102,7 +102,7 @@ def _list(place: Place) -> None:
     for one in found:
         click.echo(_row(one))
     if not found:
-        click.echo("nothing is stopped", err=True)
+        click.echo(one_line(f"no stop is kept in {place.where}"), err=True)
         sys.exit(ExitCode.NO)
 
 

@@ -443,7 +443,7 @@ class TestCommands:
     def test_nothing_is_stopped_at_first(self, folder: Path) -> None:
         listed = run("stop")
         assert listed.exit_code == 1
-        assert "nothing is stopped" in listed.output
+        assert listed.stderr == f"no stop is kept in `{folder}`\n"
         assert not folder.exists()
 
     @pytest.mark.parametrize(
