@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("otelhooks.store")
 
+_QUIET_S = 60.0
+"""Least time between two logs of the same trouble, in seconds."""
+
 _registry: weakref.WeakValueDictionary[Path, Database] = weakref.WeakValueDictionary()
 _registry_lock = threading.Lock()
 
@@ -41,6 +44,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._inode = (0, 0)
         self._causes: set[str] = set()
+        self._troubles: dict[str, float] = {}
 
     def __del__(self) -> None:
         # Exporters that were never shut down must not leave the file open.
@@ -66,12 +70,15 @@ class Database:
             if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
                 raise schema.StoreError(self.path, "locked", "a thread of this one waits for it")
             try:
-                return self._transaction(self._connected(slice_s), work)
+                result = self._transaction(self._connected(slice_s), work)
             except (sqlite3.Error, OSError, schema.StoreError) as error:
                 problem = schema.store_error(self.path, error)
                 if problem.cause != "locked" or time.monotonic() >= deadline:
                     self._disconnect()
                     raise problem from error
+            else:
+                self._end_troubles()
+                return result
             finally:
                 self._lock.release()
             # Release the lock for a moment: for a fork, and for the other exporter.
@@ -99,6 +106,23 @@ class Database:
         if cause not in self._causes:
             self._causes.add(cause)
             _logger.warning(message, *details)
+
+    def report_trouble(self, about: str, message: str, error: schema.StoreError) -> None:
+        """Log a warning of a store that cannot be written, once until it can be again.
+
+        Args:
+            about: Tells it from other troubles.
+            message: With one placeholder, for the error.
+            error: What is wrong.
+        """
+        if about not in self._troubles:
+            self._troubles[about] = time.monotonic()
+            _logger.warning(message, error)
+
+    def _end_troubles(self) -> None:
+        if self._troubles and time.monotonic() - max(self._troubles.values()) >= _QUIET_S:
+            self._troubles = {}
+            _logger.warning("local store `%s` can be written again", self.path)
 
     def _transaction(
         self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]

@@ -114,7 +114,7 @@ class LabelBook:
             with self._lock:
                 if len(self._unwritten) < MAX_REMEMBERED:
                     self._unwritten.add((session_id, label))
-            store.report("labels", "labels are kept in this process only: %s", error)
+            store.report_trouble("labels", "labels are kept in this process only: %s", error)
             return frozenset()
         self._wait_from = 0.0
         with self._lock:

@@ -129,8 +129,8 @@ class _SqliteExporter(Generic[R]):
         except schema.StoreError as error:
             self._is_given_up = self._is_ending  # so that what is left can be counted in time
             # Once for spans and events together.
-            self._database.report(
-                error.cause, "nothing is stored (logged once; numbers follow at exit): %s", error
+            self._database.report_trouble(
+                error.cause, "nothing is stored for now (numbers follow at exit): %s", error
             )
             self._dropped += len(records)
             self._note()

@@ -346,6 +346,40 @@ class TestTrouble:
         exporter.shutdown()
         assert "5 spans could not be stored" in caplog.text
 
+    def test_a_disk_that_fills_again_is_said_again(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(connection, "_QUIET_S", 0.0)
+
+        def full(*_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        exporter = SqliteSpanExporter(path)
+        for _ in range(2):
+            with monkeypatch.context() as patched:
+                patched.setattr(schema, "open_for_writing", full)
+                for _ in range(3):
+                    assert exporter.export(make_spans(1)) is SpanExportResult.FAILURE
+            assert exporter.export(make_spans(1)) is SpanExportResult.SUCCESS
+            exporter.export(make_spans(1))
+            connection.shared(path).close()
+        assert caplog.text.count("the disk is full") == 2
+        assert caplog.messages.count(f"local store `{path}` can be written again") == 2
+
+    def test_a_store_that_is_locked_again_and_again_is_said_once_a_minute(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        exporter = SqliteSpanExporter(path, busy_s=0)
+        exporter.export(make_spans(1))
+        holder = sqlite3.connect(path, isolation_level=None)
+        for _ in range(3):
+            holder.execute("BEGIN IMMEDIATE")
+            assert exporter.export(make_spans(1)) is SpanExportResult.FAILURE
+            holder.execute("ROLLBACK")
+            assert exporter.export(make_spans(1)) is SpanExportResult.SUCCESS
+        holder.close()
+        assert len(caplog.messages) == 1
+
     def test_spans_and_events_say_once_what_keeps_both_out(
         self, path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -361,9 +395,7 @@ class TestTrouble:
             f"local store `{path}`: 1 event could not be stored",
         ]
         [said] = [line for line in caplog.messages if "left untouched" in line]
-        assert said.startswith(
-            "nothing is stored (logged once; numbers follow at exit): local store"
-        )
+        assert said.startswith("nothing is stored for now (numbers follow at exit): local store")
 
     def test_a_full_disk_is_said_and_counted_and_writing_goes_on_later(
         self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
