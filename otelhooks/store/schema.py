@@ -106,7 +106,9 @@ def store_error(path: Path, error: Exception) -> StoreError:
                 return StoreError(path, cause, text)
         if "I/O error" in text and _is_full(path):
             return StoreError(path, "full", text)
-    elif isinstance(error, PermissionError):
+    elif isinstance(error, PermissionError) or (
+        isinstance(error, OSError) and error.errno == errno.EROFS
+    ):
         return StoreError(path, "read-only", error.strerror or text)
     elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreError(path, "full", error.strerror or text)

@@ -440,6 +440,10 @@ class TestTrouble:
         assert ("free some space" in str(found)) is (cause == "full")
         assert "room" in str(found) or cause == "full"
 
+    def test_a_file_system_that_is_mounted_read_only_is_named(self, path: Path) -> None:
+        error = OSError(errno.EROFS, "Read-only file system")
+        assert schema.store_error(path, error).cause == "read-only"
+
     def test_an_error_of_a_disk_whose_room_is_unknown_has_a_hint(self, tmp_path: Path) -> None:
         error = sqlite3.OperationalError("disk I/O error")
         assert schema.store_error(tmp_path / "gone" / "store.db", error).cause == "unusable"
