@@ -96,7 +96,8 @@ class TestAnswers:
             return True
 
         governed(policies=[repeat()], approvals=wait, approval_timeout=0.05)
-        assert [tool.told("x") for _ in range(2)] == ["x", ONCE]
+        late = f"Tool 't' was not approved in time: {ONCE}"
+        assert [tool.told("x") for _ in range(2)] == ["x", late]
         assert tool.ran == ["x"]
 
     def test_a_channel_that_fails_denies(self, governed: Any, tool: Tool) -> None:
