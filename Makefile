@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # what is installed and how. It is made again when its lock or pyproject.toml changes.
 define environment
 if [ "$$(cat $(1)/otelhooks-ready 2>/dev/null)" = "$$(cat pyproject.toml $(2) | cksum)" ] \
-	&& $(1)/bin/python -c "import otelhooks" 2>/dev/null; then :; else set -e; \
+	&& $(1)/bin/python -c "import otelhooks" 2>/dev/null && command -v uv >/dev/null; then :; else set -e; \
 	python=; for each in "$$PYTHON" python3.13 python3.12 python3.11 python3.10 python3 python; do \
 		if [ -n "$$each" ] && $$each -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 			2>/dev/null; then python=$$each; break; fi; \
