@@ -192,19 +192,19 @@ def _check_chain(
         is_left = _first_after_loss(files[index + 1 :]) is not None
         check_file(report, path, name, state, missing, may_grow=is_live or is_left)
         if not is_spool and not state.is_closed and not is_last:
+            at = state.last[1].line if state.last and state.last[0] == path else 0
             if is_left:
                 message = (
                     "the segment was moved or deleted while it was written, and is back, or its "
                     "name was taken; the chain continues in the next segment"
                 )
-                at = state.last[1].line if state.last and state.last[0] == path else 0
                 report.add(path, at, "moved", message, "warning")
                 continue  # a missing record is a gap in the numbers
-            if state.last is not None and len(report.findings) == before:
+            if all(each.severity != "error" for each in report.findings[before:]):
                 message = (
                     "the segment ends here without its closing record, but the chain continues"
                 )
-                report.add(path, state.last[1].line, "cut", message)
+                report.add(path, at, "cut", message)
             state.expected = None
     if state.last is None:  # not even an opening record, which names the parent
         return None

@@ -287,6 +287,28 @@ def test_a_cut_segment_within_a_chain_is_an_error(rotated):
     )
 
 
+@pytest.mark.parametrize("kept", [0, 3], ids=["no record", "three records"])
+def test_half_a_line_does_not_hide_that_a_segment_within_a_chain_was_cut(rotated, kept):
+    lines = lines_of(rotated[1])
+    rotated[1].write_bytes(b"".join(lines[:kept]) + lines[kept][:20])
+    assert {(f.file, f.kind, f.severity) for f in verify(rotated[0].parent)} == {
+        (rotated[1], "torn", "warning"),
+        (rotated[1], "cut", "error"),
+    }
+
+
+def test_nor_does_a_record_that_says_that_others_were_lost(rotated):
+    opening, *_ = lines_of(rotated[1])
+    top = json.loads(opening)
+    lost = json.dumps({"audit": "lost", "count": 1, "hash": "", "prev": "", "seq": 0, "time": ""})
+    forged = rehash(lost.encode(), seq=top["seq"] + 1, prev=top["hash"], time=top["time"])
+    rotated[1].write_bytes(opening + forged)
+    assert [(f.kind, f.severity) for f in verify(rotated[0].parent)] == [
+        ("lost", "warning"),
+        ("cut", "error"),
+    ]
+
+
 def test_a_segment_that_was_edited_before_it_was_cut_is_one_finding(rotated):
     lines = lines_of(rotated[1])
     lines[2] = lines[2].replace(b'"number":', b'"numbeR":')
