@@ -584,6 +584,44 @@ def test_a_server_has_the_name_that_mcp_servers_gives_its_place(config, place, n
         otelhooks.uninstrument()
 
 
+UNNAMED = [
+    (StdioServerParameters(**COMMAND), "stdio: serve"),
+    (URL, f"streamable_http: {URL['url']}"),
+    (URL, f"sse: {URL['url']}"),
+]
+
+
+@pytest.mark.parametrize(("place", "name"), UNNAMED)
+def test_a_name_that_the_sdk_makes_of_the_place_is_not_the_applications(place, name, instrument):
+    for rules, called in (
+        ([policy.deny("files/danger")], ["safe"]),
+        ([policy.deny("files/*")], []),
+        ([policy.allow("stdio: serve/danger"), policy.deny("danger")], ["safe"]),
+        ([policy.allow("stdio: serve/safe"), policy.deny_all()], []),
+    ):
+        server = Nowhere(place, name)
+        model = ItemsModel((("danger", {}), ("safe", {})), "done")
+        instrument(*rules)
+        run(agents.Agent(name="a", model=model, mcp_servers=[server]))
+        assert server.called == called, rules
+        otelhooks.uninstrument()
+
+
+@pytest.mark.parametrize("kind", ["streamable_http: ", "sse: ", ""])
+def test_no_record_has_what_the_address_of_a_server_hides(kind, instrument, exporter, tmp_path):
+    url = "https://ann:hunter2@127.0.0.1:1/mcp?api_key=hunter3#hunter4"
+    server = Nowhere({"url": url}, f"{kind}{url}")
+    model = ItemsModel((("danger", {}), ("safe", {})), "done")
+    instrument(policy.deny("danger"), audit=tmp_path / "audit")
+    run(agents.Agent(name="a", model=model, mcp_servers=[server]))
+    otelhooks.uninstrument()
+    assert server.called == ["safe"]
+    written = "".join(path.read_text() for path in (tmp_path / "audit").glob("*"))
+    spans = "".join(span.to_json() for span in exporter.get_finished_spans())
+    assert '"danger"' in written
+    assert "hunter" not in written + spans
+
+
 def test_lists_of_a_configured_server_hold_under_any_name(instrument):
     server = Nowhere(StdioServerParameters(**COMMAND), "other")
     model = ItemsModel((("danger", {}), ("safe", {})), "done")

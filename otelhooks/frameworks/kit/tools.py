@@ -36,6 +36,7 @@ from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.sessions import Scope
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_stages import overlooks
+from otelhooks.plain_text import without_credentials
 from otelhooks.telemetry.spans import error_type
 
 __all__ = ["ToolCall"]
@@ -282,7 +283,8 @@ class ToolCall(Passage, Call):
             server: Its name in the framework; None if the application gave none there.
             place: As for `server_at`.
         """
-        self.server = self.server_at(place) or server or None
+        known = self.server_at(place) or server or None
+        self.server = without_credentials(known) if known and "://" in known else known
         self.claimed_server = self.server is None
         if server and server != self.server:
             self.server_says = server

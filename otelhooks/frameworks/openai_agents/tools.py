@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, cast
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.values import plain, with_fields
@@ -154,7 +154,11 @@ def locate(call: kit.ToolCall, function: Any, tool: Any) -> None:
     if isinstance(bound, functools.partial) and len(bound.args) > 1:
         if getattr(bound.func, "__name__", "") == "invoke_mcp_tool":
             server, there = bound.args[:2]  # the SDK binds them to an MCP tool's function
-            call.is_of_server(there.name, server.name, getattr(server, "params", None))
+            place, name = getattr(server, "params", None), server.name
+            is_made_up = name in _made_of(place)
+            call.is_of_server(there.name, None if is_made_up else name, place)
+            if is_made_up:
+                call.server_says = name
             call.tool_type = "function"
             return
     if getattr(tool, "_is_agent_tool", False):
@@ -162,6 +166,13 @@ def locate(call: kit.ToolCall, function: Any, tool: Any) -> None:
     elif (built_in := TABLE.of(tool, function if bound is None else bound)) is not None:
         call.canonical, call.kind = built_in.canonical, built_in.kind
     call.is_also(getattr(tool, "qualified_name", call.name))
+
+
+def _made_of(place: Any) -> tuple[str, ...]:
+    """Return the names that the SDK makes for a server that the application gave none."""
+    url = cast("dict[str, Any]", place).get("url") if isinstance(place, dict) else None
+    command = getattr(place, "command", None)
+    return (f"stdio: {command}", f"sse: {url}", f"streamable_http: {url}")
 
 
 def _is_sdks(function: Any) -> bool:
