@@ -108,7 +108,7 @@ class FunctionCall(Tool):
     def is_paused(self, raw: Any) -> bool:
         """Return whether an agent as a tool waits for an approval: it runs again afterwards."""
         asked = getattr(self.given, "tool_call", None)
-        if not self.starts_agent() or asked is None:
+        if "invoke_subagent" not in self.canonical or asked is None:
             return False
         state = "agents.agent_tool_state"
         scope = kit.native(f"{state}:get_agent_tool_state_scope")(self.given)
@@ -165,7 +165,8 @@ def locate(call: kit.ToolCall, function: Any, tool: Any) -> None:
         call.canonical = ("invoke_subagent",)
     elif (built_in := TABLE.of(tool, function if bound is None else bound)) is not None:
         call.canonical, call.kind = built_in.canonical, built_in.kind
-    call.is_also(getattr(tool, "qualified_name", call.name))
+    if getattr(tool, "_tool_namespace", None):
+        call.is_also(tool.qualified_name)
 
 
 def _made_of(place: Any) -> tuple[str, ...]:
