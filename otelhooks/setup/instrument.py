@@ -506,6 +506,8 @@ def _end(handle: Handle, *, ends_process: bool = False, holds_calls: bool = Fals
     runtime.instruments.close()
     if runtime.audit is not None and runtime.audit is not handle.config.audit:
         runtime.audit.close(handle.config.exit_timeout)
+    if runtime.labels is not None:
+        runtime.labels.close()
     handle._providers.shutdown()
 
 

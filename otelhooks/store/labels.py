@@ -1,8 +1,8 @@
 """Labels of conversations in the local store: they survive eviction, restart and process.
 
 Decision code: if the store cannot be used, this process still remembers, logs that once, and writes
-it down when the store works again. A conversation that it has forgotten, or that another process
-has seen, counts as unknown.
+it down when the store works again, at the latest when it ends. A conversation that it has
+forgotten, or that another process has seen, counts as unknown.
 
 Labels are read in the thread of the call, often that of an event loop: one call waits for a locked
 store, and the next ones try it without waiting.
@@ -10,6 +10,7 @@ store, and the next ones try it without waiting.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otelhooks.errors import ConfigError
-from otelhooks.process import forks
+from otelhooks.plain_text import counted
+from otelhooks.process import exits, forks
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +33,11 @@ log: logging.Logger = logging.getLogger("otelhooks.store")
 MAX_REMEMBERED = 100_000
 _BUSY_S = 1.0
 _PAUSE_S = 10.0
-"""How long after a failed try none waits, in seconds."""
+"""How long after a failed try no call waits, in seconds."""
+_RETRY_S = 1.0
+"""Between two tries to write what could not be written, in seconds."""
+_END_S = 2.0
+"""Longest wait for a locked store when the process ends, in seconds: spans need the rest."""
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS labels"
@@ -55,6 +61,8 @@ class LabelBook:
         self._has_told = False
         self._store: connection.Database | None = None
         self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
         forks.in_child(self.after_fork, forks.Step.THREADS)
 
     def of(self, session_id: str) -> Kept:
@@ -86,8 +94,26 @@ class LabelBook:
             while len(self._remembered) > MAX_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
 
-    def _write(self, session_id: str, label: str) -> frozenset[str]:
-        """Add a row, and those that could not be; return a conversation's labels before that."""
+    def close(self) -> None:
+        """Write what could not be written, and log what still cannot; later calls try it once."""
+        exits.unregister(self.close)
+        self._ended.set()
+        if row := self._next():
+            self._write(*row, _END_S)
+        with self._lock:
+            lost = len({session_id for session_id, _ in self._unwritten})
+            self._unwritten.clear()
+        if lost:
+            log.warning("labels of %s could not be written", counted(lost, "conversation"))
+
+    def _write(self, session_id: str, label: str, busy_s: float | None = None) -> frozenset[str]:
+        """Add a row, and those that could not be; return a conversation's labels before that.
+
+        Args:
+            session_id: The conversation's id.
+            label: Empty to note only that the conversation is known.
+            busy_s: Longest wait for a locked store, in seconds; None for that of a call.
+        """
         from otelhooks.store import connection, schema  # with SQLite, which few starts need
 
         def work(database: sqlite3.Connection) -> frozenset[str]:
@@ -107,13 +133,13 @@ class LabelBook:
         self._store = store  # held open as long as the book exists
         with self._lock:
             rows_to_add = {*self._unwritten, (session_id, label)}
+        if busy_s is None:
+            busy_s = _BUSY_S if time.monotonic() >= self._wait_from else 0
         try:
-            before = store.write(work, busy_s=_BUSY_S if time.monotonic() >= self._wait_from else 0)
+            before = store.write(work, busy_s=busy_s)
         except schema.StoreError as error:
             self._wait_from = time.monotonic() + _PAUSE_S
-            with self._lock:
-                if len(self._unwritten) < MAX_REMEMBERED:
-                    self._unwritten.add((session_id, label))
+            self._write_later(session_id, label)
             store.report_trouble("labels", "labels are kept in this process only: %s", error)
             return frozenset()
         self._wait_from = 0.0
@@ -121,9 +147,38 @@ class LabelBook:
             self._unwritten -= rows_to_add
         return before
 
+    def _write_later(self, session_id: str, label: str) -> None:
+        """Keep a row for a thread that writes it when the store works again."""
+        with self._lock:
+            if len(self._unwritten) < MAX_REMEMBERED:
+                self._unwritten.add((session_id, label))
+            if self._thread is not None or self._ended.is_set():
+                return
+            exits.register(self.close)
+            thread = threading.Thread(
+                target=self._keep_trying, name="otelhooks-labels", daemon=True
+            )
+            with contextlib.suppress(RuntimeError):  # the interpreter exits, and `close` follows
+                thread.start()
+                self._thread = thread
+
+    def _keep_trying(self) -> None:
+        while not self._ended.wait(_RETRY_S) and (row := self._next()):
+            self._write(*row, _BUSY_S)
+
+    def _next(self) -> tuple[str, str] | None:
+        """Return a row that could not be written; without any, no thread tries it."""
+        with self._lock:
+            row = next(iter(self._unwritten), None)
+            if row is None:
+                self._thread = None
+            return row
+
     def after_fork(self) -> None:
-        """Replace the lock, which another thread of the parent may have held."""
+        """Replace locks, which another thread of the parent may have held, and its thread."""
         self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = None
 
 
 class Kept:

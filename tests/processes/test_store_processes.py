@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -246,3 +247,50 @@ class TestFork:
         self.run_child(in_child)
         provider.shutdown()
         assert names(path) == ["child", "parent"]
+
+
+LABELLED = """
+    import multiprocessing, os, pathlib, sqlite3, sys
+    import otelhooks
+    from otelhooks import policy
+
+    @otelhooks.tool
+    def fetch(): ...
+
+    def work():
+        store = pathlib.Path(os.environ["OTELHOOKS_STORE"])
+        lock = sqlite3.connect(store, isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        with otelhooks.session("c"):
+            fetch()
+        lock.execute("COMMIT")
+        lock.close()
+
+    otelhooks.instrument(policies=[policy.label("fetch", adds="untrusted")], frameworks=())
+    with otelhooks.session("earlier"):
+        fetch()
+    if sys.argv[1] == "child":
+        child = multiprocessing.get_context("fork").Process(target=work)
+        child.start()
+        child.join()
+        os._exit(child.exitcode)  # what the child owes is not the parent's to write
+    work()
+"""
+
+
+@pytest.mark.parametrize("where", ["process", "child"])
+def test_a_label_of_a_locked_store_is_written_when_its_process_ends(
+    where: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "store.db"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LABELLED), where],
+        env={**os.environ, "OTELHOOKS_STORE": str(path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        kept = store.execute("SELECT label FROM labels WHERE session_id = 'c'").fetchall()
+    assert ("untrusted",) in kept, done.stderr

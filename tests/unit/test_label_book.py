@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 import time
@@ -47,13 +48,14 @@ def test_without_a_store_the_process_remembers_and_says_so(
     book.add("c", "untrusted")
     assert book.open("c") == (True, frozenset({"untrusted"}))
     assert caplog.text.count("labels are kept in this process only") == 1
+    book.close()
 
 
 @pytest.fixture
 def locked(path: Path) -> Iterator[sqlite3.Connection]:
     """A store that another program keeps locked."""
     LabelBook(path).open("earlier")
-    other = sqlite3.connect(path, isolation_level=None)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN EXCLUSIVE")
     yield other
     other.close()
@@ -103,6 +105,55 @@ def test_labels_of_a_locked_store_are_read_and_kept_as_soon_as_it_is_free(
     assert LabelBook(path).open("new") == (True, frozenset({"secret"}))
 
 
+def kept_of(path: Path, session_id: str) -> set[str]:
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        rows = store.execute("SELECT label FROM labels WHERE session_id = ?", (session_id,))
+        return {label for (label,) in rows}
+
+
+def test_labels_of_a_locked_store_are_written_when_it_is_free_though_no_call_follows(
+    path: Path, locked: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labels, "_RETRY_S", 0.05)
+    book = LabelBook(path)
+    for label in ("untrusted", "secret"):  # again, once the first is written
+        book.add("c", label)
+        time.sleep(0.1)
+        assert label not in kept_of(path, "c")
+        locked.execute("COMMIT")
+        deadline = time.monotonic() + 10
+        while label not in kept_of(path, "c") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert label in kept_of(path, "c")
+        time.sleep(0.2)
+        locked.execute("BEGIN EXCLUSIVE")
+
+
+def test_labels_of_a_locked_store_are_waited_for_at_the_end(
+    path: Path, locked: sqlite3.Connection
+) -> None:
+    book = LabelBook(path)
+    book.add("c", "untrusted")
+    threading.Timer(0.3, lambda: locked.execute("COMMIT")).start()
+    book.close()
+    assert kept_of(path, "c") == {"untrusted"}
+
+
+def test_the_end_waits_for_a_locked_store_only_so_long_and_says_what_is_lost(
+    path: Path, locked: sqlite3.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    book = LabelBook(path)
+    book.add("c", "untrusted")
+    book.add("c", "secret")
+    book.add("d", "secret")
+    started = time.monotonic()
+    book.close()
+    book.close()
+    assert time.monotonic() - started < 3
+    assert caplog.text.count("labels of 2 conversations could not be written") == 1
+    assert book.open("c") == (True, frozenset({"untrusted", "secret"}))
+
+
 def test_a_history_that_a_locked_store_may_know_is_unknown(
     path: Path, locked: sqlite3.Connection
 ) -> None:
@@ -121,6 +172,7 @@ def test_what_is_forgotten_is_not_known(tmp_path: Path, monkeypatch: pytest.Monk
         book.add(name, "untrusted")
     assert book.open("c") == (True, frozenset({"untrusted"}))
     assert book.open("a") == (False, frozenset())
+    book.close()
 
 
 def test_the_keeper_is_asked_once_and_gets_each_new_label() -> None:
@@ -172,6 +224,22 @@ def test_a_restart_washes_no_label_off(governed: Any, path: Path) -> None:
         send()
     with otelhooks.session("d"):
         send()
+
+
+def test_uninstrument_writes_what_a_locked_store_did_not_take(
+    governed: Any, path: Path, locked: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @otelhooks.tool
+    def fetch() -> None: ...
+
+    monkeypatch.setattr(labels, "_RETRY_S", 60)
+    governed(policies=RULES, store=path)
+    with otelhooks.session("c"):
+        fetch()
+    locked.execute("COMMIT")
+    assert kept_of(path, "c") == set()
+    otelhooks.uninstrument()
+    assert kept_of(path, "c") == {"", "untrusted"}
 
 
 def test_a_conversation_of_another_machine_is_not_trusted(governed: Any, path: Path) -> None:
