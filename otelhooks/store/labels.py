@@ -131,6 +131,7 @@ class LabelBook:
             self._has_told = True
             return frozenset()
         self._store = store  # held open as long as the book exists
+        session_id, label = map(_storable, (session_id, label))
         with self._lock:
             rows_to_add = {*self._unwritten, (session_id, label)}
         if busy_s is None:
@@ -179,6 +180,11 @@ class LabelBook:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = None
+
+
+def _storable(text: str) -> str:
+    """Return text as SQLite takes it: without lone surrogates."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 class Kept:

@@ -129,6 +129,16 @@ def test_labels_of_a_locked_store_are_written_when_it_is_free_though_no_call_fol
         locked.execute("BEGIN EXCLUSIVE")
 
 
+def test_an_id_that_is_no_unicode_text_holds_no_other_conversation_up(
+    path: Path, locked: sqlite3.Connection
+) -> None:
+    book = LabelBook(path)
+    book.add("c\ud800", "untrusted")
+    locked.execute("COMMIT")
+    assert book.open("d") == (False, frozenset())
+    assert LabelBook(path).open("c\ud800") == (True, frozenset({"untrusted"}))
+
+
 def test_labels_of_a_locked_store_are_waited_for_at_the_end(
     path: Path, locked: sqlite3.Connection
 ) -> None:
