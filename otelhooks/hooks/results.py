@@ -135,6 +135,9 @@ def post_point(
             continue
         if blocked is not None:
             blocked.observed = observed
+            if isinstance(data, types.ToolResult) and data.error is not None:
+                hidden = {"result": None, "error": blocked.message, "exception": None}
+                return data.model_copy(update=hidden), blocked
             return place(data, blocked.message), blocked
         if isinstance(value, types.HookResult):
             value = value.output

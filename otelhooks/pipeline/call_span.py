@@ -306,8 +306,14 @@ class Traced:
             error: The failure, or its text.
         """
         self.mark(kind, kind)
-        if self.rt.content.on_span:
-            self.mark(kind, self.rt.content.span_error(error, kind))
+        self.describe(kind, error)
+
+    @fails_open
+    def describe(self, kind: str, error: BaseException | str) -> None:
+        """Put the text of a failure that is noted on the span, where content is captured."""
+        span = self.op.span
+        if self.rt.content.on_span and span is not None and not self.op.adopted:
+            fail(span, kind, self.rt.content.span_error(error, kind))
 
     @fails_open
     def event(self, name: str) -> None:

@@ -241,9 +241,15 @@ class Split:
         return self._outcome()
 
     def _outcome(self) -> Any:
-        if type(self.result) is Raised:
-            raise self.result.error
-        return self.result
+        if type(self.result) is not Raised:
+            return self.result
+        error = self.result.error
+        context = error.__context__
+        try:
+            raise error
+        finally:
+            if error.__suppress_context__:  # it is not to show what is handled here
+                error.__context__ = context
 
     def _drive(self, value: Any) -> None:
         self.proceeds = False

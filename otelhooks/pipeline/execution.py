@@ -358,10 +358,12 @@ class Execution(Traced):
             recovered = seat.recovered(call, value)
             return (yield from self._post(recovered, None, None))
         self.error = error
-        self.mark_error(kind, error)
+        self.mark(kind, kind)
         if result.message:
             raw = seat.failed(call, error, result.message)
-        return (yield from self._post(raw, error, result.message or self._told(error, raw)))
+        raw = yield from self._post(raw, error, result.message or self._told(error, raw))
+        self.describe(kind, self.error)
+        return raw
 
     def _told(self, error: BaseException, raw: Any) -> str:
         """Return the text of a failure that the model reads: a framework may have its own."""
@@ -392,12 +394,21 @@ class Execution(Traced):
         if verdict is not None:
             yield from self.post_verdict(verdict)
             if error is not None:
-                data, shown = _failure(data, verdict)
-                raw, text = raw if shown == text else seat.failed(call, error, shown), shown
+                shown = data.error or ""
+                if verdict.withheld or shown != text:
+                    raw, text = self._replaced(error, shown), shown
             elif data is not record:
                 put = seat.withheld if verdict.withheld else seat.with_result
                 raw = put(call, raw, data.result)
         yield from self._inspect(data, verdict, error is not None, text)
+        return raw
+
+    def _replaced(self, error: BaseException, text: str) -> Any:
+        """Return a failure with the text of post hooks, and its own nowhere."""
+        self.error = RuntimeError(text)
+        raw = self.seat.failed(self.call, error, text)
+        if type(raw) is Raised and raw.error is not error:
+            raw.error.__cause__ = raw.error.__context__ = None  # tracebacks would show them
         return raw
 
     def _result(self, value: Any) -> types.ToolResult:
@@ -478,13 +489,6 @@ class Execution(Traced):
             rule_id=verdict.rule_id or None if verdict is not None else None,
             reason=verdict.reason or None if verdict is not None else None,
         )
-
-
-def _failure(data: types.ToolResult, verdict: Verdict) -> tuple[types.ToolResult, str]:
-    """Return the result of a failed tool and the failure's text, as post hooks left them."""
-    if verdict.withheld:
-        data = data.model_copy(update={"result": None, "error": verdict.message})
-    return data, data.error or ""
 
 
 _SUCCESSES = frozenset(("ok", "denied", "paused", "withheld"))

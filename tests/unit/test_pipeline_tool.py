@@ -8,6 +8,8 @@ import errno
 import json
 import os
 import threading
+import traceback
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -572,6 +574,57 @@ class TestFailures:
             broken()
         assert seen == [told or "the secret"]
 
+    @pytest.mark.parametrize("way", ["plain", "coroutine", "generator", "asynchronous generator"])
+    @pytest.mark.parametrize(
+        ("returned", "told"),
+        [
+            (Result(allow=False, message="hidden"), "hidden"),
+            (types.ToolResult(name="broken", error="masked"), "masked"),
+        ],
+    )
+    def test_what_hooks_withhold_or_change_of_a_failure_is_nowhere(
+        self, governed: Any, returned: Any, told: str, way: str
+    ) -> None:
+        seen: list[Any] = []
+        change = hooks.post_tool_call_transform(lambda data: returned)
+        look = hooks.post_tool_call(lambda data: seen.append((data.error, data.exception)))
+        governed(hooks=[change, look], capture_content=True)
+        with pytest.raises(RuntimeError, match=told) as caught:
+            run_broken(way)
+        assert seen == [(told, None)]
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
+        span = governed.span("execute_tool broken")
+        assert span.status.description == told
+        assert span.attributes[semconv.ERROR_TYPE] == "ValueError"
+        assert "secret" not in span.to_json()
+
+    def test_a_failure_that_is_softened_and_then_withheld_with_the_same_words_is_nowhere(
+        self, governed: Any
+    ) -> None:
+        softer = Result(allow=False, message="softer")
+        governed(
+            hooks=[
+                hooks.on_tool_error(lambda error: softer),
+                hooks.post_tool_call_transform(lambda data: softer),
+            ],
+            capture_content=True,
+        )
+        with pytest.raises(RuntimeError, match="softer") as caught:
+            run_broken("plain")
+        assert caught.value.__cause__ is None
+        assert governed.span("execute_tool broken").status.description == "softer"
+
+    def test_a_failure_that_no_hook_changes_is_on_the_span(self, governed: Any) -> None:
+        seen: list[Any] = []
+        look = hooks.post_tool_call_transform(lambda data: seen.append(data.error))
+        governed(hooks=[look], capture_content=True)
+        with pytest.raises(ValueError, match="the secret"):
+            run_broken("plain")
+        assert governed.span("execute_tool broken").status.description == "the secret"
+        assert seen == ["the secret"]
+
     def test_cancellation_escapes_hooks_and_ends_the_span(self, governed: Any) -> None:
         log: list[Any] = []
         started = asyncio.Event()
@@ -594,6 +647,38 @@ class TestFailures:
         assert log == []
         span = governed.span("execute_tool slow")
         assert span.status.description == "cancelled"
+
+
+def run_broken(way: str) -> None:
+    """Call a tool `broken` of this kind, which fails."""
+
+    def broken() -> None:
+        raise ValueError("the secret")
+
+    async def broken_coroutine() -> None:
+        raise ValueError("the secret")
+
+    def broken_generator() -> Iterator[str]:
+        yield "one"
+        raise ValueError("the secret")
+
+    async def broken_asynchronous_generator() -> AsyncIterator[str]:
+        yield "one"
+        raise ValueError("the secret")
+
+    async def read() -> None:
+        async for _ in named(broken_asynchronous_generator)():
+            pass
+
+    named = otelhooks.tool(name="broken")
+    if way == "plain":
+        named(broken)()
+    elif way == "coroutine":
+        asyncio.run(named(broken_coroutine)())
+    elif way == "generator":
+        list(named(broken_generator)())
+    else:
+        asyncio.run(read())
 
 
 class TestAttacks:

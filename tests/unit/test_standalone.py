@@ -70,6 +70,22 @@ async def test_denies_at_other_points_too(governed: Any, point: str) -> None:
     assert len([s for s in governed.spans if s.status.status_code is StatusCode.ERROR]) == 1
 
 
+async def test_the_text_of_a_withheld_failure_is_nowhere(governed: Any) -> None:
+    governed(capture_content=True)
+    seen: list[types.ToolResult] = []
+    withhold = hooks.post_tool_call_transform(lambda data: Result(allow=False, message="hidden"))
+    runner = HookRunner([withhold, hooks.post_tool_call(lambda data: seen.append(data))])
+    _, turn = await runner.dispatch_pre_turn("hello")
+    _, _, tool = await runner.dispatch_pre_tool_call(turn, CALL)
+    failed = types.ToolResult(name="t", error="the secret", exception=ValueError("the secret"))
+    returned = await runner.dispatch_post_tool_call(tool, failed)
+    await runner.dispatch_post_turn(turn, "x")
+    assert [(one.error, one.exception) for one in (returned, *seen)] == [("hidden", None)] * 2
+    span = governed.span("execute_tool t")
+    assert span.status.description == "hidden"
+    assert "secret" not in span.to_json()
+
+
 async def test_failures_and_recoveries(governed: Any) -> None:
     governed()
     runner = HookRunner([hooks.on_model_error(lambda error: "cached")])
