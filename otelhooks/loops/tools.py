@@ -243,7 +243,7 @@ def call_tool(
     called: Any = fn
     if inspect.iscoroutinefunction(type(called).__call__):
         called = called.__call__  # an object with an asynchronous method
-    if inspect.isgeneratorfunction(called):
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         called = _at_once(called)
     return wrap(called, _opens(called, name, id, _shown(server)))(**args)
 

@@ -421,6 +421,26 @@ class TestGenerators:
         assert log == ["ran"]
         assert [span.name for span in governed.spans] == ["execute_tool items"] * 2
 
+    def test_so_is_an_asynchronous_one(self, governed: Any) -> None:
+        log: list[Any] = []
+
+        async def items(n: int = 3) -> Any:
+            log.append("ran")
+            for item in range(n):
+                yield item
+
+        async def read(made: Any) -> list[int]:
+            return [item async for item in made]
+
+        governed()
+        with otelhooks.scope(policies=[policy.deny("items")]), pytest.raises(Denied):
+            otelhooks.call_tool("items", {}, items)
+        with otelhooks.scope(policies=[policy.allow("items", when=lambda args: args["n"] == 2)]):
+            made = otelhooks.call_tool("items", {"n": 2}, items)
+        assert asyncio.run(read(made)) == [0, 1]
+        assert log == ["ran"]
+        assert [span.name for span in governed.spans] == ["execute_tool items"] * 2
+
     def test_items_pass_without_a_transform_and_the_span_ends_with_the_last(
         self, governed: Any
     ) -> None:
