@@ -191,7 +191,8 @@ def _write_chat(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
     if text != "".join(one.text for one in _chat_parts(raw) if not one.name):
         _forget(choice)
         _set_anew(message, "content", text or None)
-    _set(message, "tool_calls", [one for one in kept if _get(one, "type")] or None)
+    legacy = _get(message, "function_call")
+    _set(message, "tool_calls", [one for one in kept if one is not legacy] or None)
     for name in ("refusal", "reasoning_content", "reasoning", "function_call"):
         if (value := _get(message, name)) is not None and not any(one is value for one in kept):
             _set(message, name, None)

@@ -140,6 +140,14 @@ def test_of_calls_with_one_id_the_one_that_is_left_out_is_gone(made: Any) -> Non
     assert sdk_answers.read(new).tool_calls == [("c1", "t", {"a": 1})]
 
 
+def test_a_call_without_a_type_is_kept_beside_a_changed_text(made: Any) -> None:
+    answer = chat()
+    del answer["choices"][0]["message"]["tool_calls"][0]["type"]
+    call = types.ToolCall(name="t", args={"a": 1}, id="c1")
+    new = sdk_answers.rewritten(made(answer), types.ModelResponse(text="no", tool_calls=[call]))
+    assert sdk_answers.read(new).tool_calls == [("c1", "t", {"a": 1})]
+
+
 def test_a_legacy_call_is_read_and_taken_out(made: Any) -> None:
     answer = chat()
     message = answer["choices"][0]["message"]
