@@ -57,6 +57,27 @@ _LOOKS_BLANK = frozenset(
 _HARMLESS = re.compile(r"(?<![!-~])[\u200c\u200d]|[\ufe00-\ufe0f]")
 """Joiners in scripts that need them and between pictures, and selectors of a picture's form."""
 _LETTERS = re.compile(r"[^\W\d_]+")
+_USUAL = re.compile(
+    r"(?<=\d)[\xaa\xba]"  # ordinals, as in 3º
+    r"|[\xaa\xba\u2160-\u216b]+(?![^\W\d_])"  # Nº, type Ⅱ
+    r"|(?<![^\W\d_])[cdkm]\u2113(?![^\W\d_])"  # litres
+)
+"""Signs for letters where many people write them."""
+_NEAR = "[-!#%&+./0-9:=?@A-Z_a-z~]"
+_TWINS = re.compile(
+    r"(?<=[0-9A-Za-z])(?:(?![0-9])\d)+(?=[0-9A-Za-z])"  # digits
+    r"|(?<=[A-Za-z])[\u24b6-\u24e9]+(?=[A-Za-z])"  # letters in circles
+    rf"|(?<={_NEAR})(?:"
+    r"[\u2024\ufe52\uff0e\uff61\ufe6b\uff20\ufe4d-\ufe4f\uff3f]"  # dots, at signs, low lines
+    r"|[\u2216\u29f5\u29f9\ufe68\uff3c]"  # backslashes
+    # slashes outside of fractions, and signs such as that for `c/o`
+    r"|(?!(?<=\d).\d)[\u2044\u2215\u2571\u27cb\u29f8\u2100\u2101\u2105\u2106]"
+    rf")(?={_NEAR})"
+    # what ends a host, near a host or path: texts of East Asia have it between any words
+    rf"|[./:@\\][-0-9A-Z_a-z]{{0,63}}[\uff03\uff0f\uff1f](?={_NEAR})"
+    rf"|(?<={_NEAR})[\uff03\uff0f\uff1f][-0-9A-Z_a-z]{{0,63}}[./:@\\]"
+)
+"""Digits and punctuation that look like ASCII, in and between words of it."""
 _WITHOUT_TWINS = frozenset(("Hiragana", "Katakana", "Halfwidth", "Bopomofo", "Hangul", ""))
 """Scripts that mix with others in ordinary words, and have no letters that look like theirs."""
 _MAX_MARKS = 4
@@ -142,16 +163,19 @@ def disguise(text: str) -> str:
     """Return why text may be another than it looks like; empty for ordinary text.
 
     A word with letters of several scripts may have a letter that only looks like the expected one.
-    Invisible characters may change the direction of writing, or make two texts look like one.
+    What looks like a slash or a dot may make a host or path look like another. Invisible characters
+    may change the direction of writing, or make two texts look like one.
     """
     if text.isascii():
         return ""
     found: list[str] = []
-    for word in _LETTERS.findall(text):
+    for word in _LETTERS.findall(_USUAL.sub("", text)):
         scripts = set[str]() if word.isascii() else {*map(_script, set(word))} - _WITHOUT_TWINS
         if len(scripts) > 1:
             found.append(f"letters of {' and '.join(sorted(scripts))} in one word")
             break
+    if _TWINS.search(text):
+        found.append("characters that look like ASCII")
     unseen = set(_HARMLESS.sub("", text))
     if any(char in _LOOKS_BLANK or unicodedata.category(char) in ("Cf", "Co") for char in unseen):
         found.append("invisible characters")
@@ -160,10 +184,15 @@ def disguise(text: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """Return the script of a letter; empty if its name says none."""
+    """Return the script of a letter; empty if its name says none.
+
+    Signs that stand for ASCII letters, such as roman numerals and ligatures, are a script too.
+    """
     name = unicodedata.name(letter, "")
-    is_letter = " LETTER " in name or name.startswith("MATHEMATICAL ")
-    return name.partition(" ")[0].capitalize() if is_letter else ""
+    if " LETTER " in name or name.startswith("MATHEMATICAL "):
+        return name.partition(" ")[0].capitalize()
+    is_sign = unicodedata.category(letter) in ("Ll", "Lo", "Lu", "Nl")
+    return "Symbols" if is_sign and unicodedata.normalize("NFKC", letter).isascii() else ""
 
 
 def is_unseen(char: str) -> bool:

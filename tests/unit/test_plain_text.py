@@ -93,6 +93,9 @@ class TestSanitize:
         assert interactive._sanitize_terminal_text is sanitize
 
 
+TWINS = "characters that look like ASCII"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -101,6 +104,29 @@ class TestSanitize:
         ("\u03bfpenai.com", "letters of Greek and Latin in one word"),
         ("g\uff4fogle", "letters of Fullwidth and Latin in one word"),
         ("g\U0001d428ogle", "letters of Latin and Mathematical in one word"),
+        ("paypa\u217c.com", "letters of Latin and Symbols in one word"),  # roman numerals
+        ("pay\u2174al", "letters of Latin and Symbols in one word"),
+        ("PAYPA\u216c", "letters of Latin and Symbols in one word"),
+        ("\u2113ogin", "letters of Latin and Symbols in one word"),
+        ("\u00aapple", "letters of Latin and Symbols in one word"),
+        ("g\u00ba\u00bagle", "letters of Latin and Symbols in one word"),
+        ("\ufb01le.txt", "letters of Latin and Symbols in one word"),
+        ("l\U0001d7e2gin", TWINS),  # digits
+        ("l\u06f0gin", TWINS),
+        ("g\u0966\u0966gle", TWINS),
+        ("1\u06f00", TWINS),
+        ("g\u24de\u24degle", TWINS),
+        ("evil.com\u2215bank.com", TWINS),  # slashes
+        ("evil.com\u2044.bank.com", TWINS),
+        ("evil.c\u2100.bank.com", TWINS),
+        ("https://bank.com\uff0fx", TWINS),
+        ("etc\uff0fpasswd.bak", TWINS),
+        ("evil.com\uff1f.bank.com", TWINS),
+        ("C:\uff3cx", TWINS),
+        ("bank\u2024com", TWINS),  # dots
+        ("bank\uff0ecom", TWINS),
+        ("ann\uff20b.org", TWINS),
+        ("p\u0430y bank\u2024com", f"letters of Cyrillic and Latin in one word, {TWINS}"),
         ("safe\u202egpj.exe", "invisible characters"),
         ("pay\u200dpal", "invisible characters"),
         ("a\u3164b", "invisible characters"),
@@ -121,6 +147,24 @@ def test_a_text_that_is_not_what_it_looks_like_is_told(text, why):
         "\u2764\ufe0f \U0001f468\u200d\U0001f469\u200d\U0001f467",
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
         "a\u00a0b\u2009c e\u0301",
+        "caf\u00e9 \u00fcber na\u00efve",
+        "\u0130stanbul \u0141\u00f3d\u017a \u00c5ngstr\u00f6m \u0153uvre",
+        "it\u2019s \u201cso\u201d, \u00abso\u00bb;",
+        "a\u2013b\u2014c, co\u2010op\u2011ed, wait\u2026what, a\u00b7b",
+        "Foo\u2122 Foo\u2122-Bar Foo\u2122Bar \u00a9 2024,",
+        "Bar\u00ae, 5 \u20ac/kg, \u00a31.50, a\u20acb",
+        "m\u00b2 x\u00b2y H\u2082O CO\u2082e 10\u207b\u00b3",
+        "x\u1d62 a\u2260b 2\u00d73 a\u2192b \u221ax 20\u00b0C",
+        "1\u00aa 3\u00baA n\u00ba5 N\u00ba 5 n.\u00ba",
+        "M\u00aa Jos\u00e9, \u2116 5, \u216b, Type\u2161, BA\u2163+",
+        "1\u20442, 1\u22152, 500m\u2113, 5\u339e, 20\u2103, \u2460a b\u2461",
+        "\u4f7f\u7528API\uff1aOpenAI\uff0cGPT\uff08Plus\uff09\u3002Then",
+        "\u53ef\u4ee5\uff1fYes\uff01No",
+        "v1.0\u4e2d\u6587\uff1fYes",
+        "ON\uff0fOFF Windows\uff0fMac \uff34\uff25\uff33\uff34 Windows\uff11\uff10 \uff14K",
+        "\u06f1\u06f2 \u0628\u0627\u0632\u06cc iPhone\u06f1\u06f3,",
+        "\u0968\u0966\u0968\u096a API v\u0968",
+        "ok\U0001f44d go\U0001f680now \U0001f1e9\U0001f1ea \u24c2 \u2139\ufe0f Info 1\ufe0f\u20e3",
     ],
 )
 def test_ordinary_texts_of_the_world_are_not(text):
@@ -131,4 +175,5 @@ def test_a_megabyte_of_hostile_letters_takes_no_time():
     started = time.process_time()
     disguise("a\u0430" * 500_000)
     disguise("\u200d" * 1_000_000)
+    disguise(("." + "a" * 63) * 10_000 + "\uff0f" * 100_000)
     assert time.process_time() - started < 2
