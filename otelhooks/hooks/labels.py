@@ -22,6 +22,11 @@ Lasting = Literal["session", "turn"]
 class Keeper(Protocol):
     """Keeps the labels of one conversation longer than a process remembers it."""
 
+    @property
+    def is_read(self) -> bool:
+        """Whether `open` could read what was kept; otherwise it is called again."""
+        ...
+
     def open(self) -> tuple[bool, frozenset[str]]:
         """Return whether the conversation is known, and its labels; afterwards it is known."""
         ...
@@ -49,7 +54,7 @@ class Labels:
         self.session: Labels = session or self
         self._own: set[str] = set()  # its methods are atomic; nothing is ever removed
         self._is_read = False
-        self._is_known = False
+        self._is_known: bool | None = None  # until it was looked up first
         self._has_history = False
         self.origins: dict[str, Origins] = {}
         self.keeper: Keeper | None = None
@@ -60,7 +65,7 @@ class Labels:
         Whether any were kept is looked up when a rule or hook first reads labels.
         """
         self._has_history = True
-        if self._is_read:
+        if self._is_known is not None:
             self._doubt()
 
     def all(self) -> frozenset[str]:
@@ -85,11 +90,14 @@ class Labels:
         target = self.session if per == "session" else self
         if target.keeper is not None:
             target._read()  # so that a label of earlier is not taken for one of this process
-        origins = target.origins.setdefault(label, Origins())
-        if label not in target._own:
-            target._own.add(label)
-            if target.keeper is not None:
-                target.keeper.add(label)
+        return target._put(label)
+
+    def _put(self, label: str) -> Origins:
+        origins = self.origins.setdefault(label, Origins())
+        if label not in self._own:
+            self._own.add(label)
+            if self.keeper is not None:
+                self.keeper.add(label)
         return origins
 
     def origins_of(self, label: str) -> list[Origins]:
@@ -98,20 +106,25 @@ class Labels:
         return [layer.origins[label] for layer in layers if label in layer.origins]
 
     def _read(self) -> Labels:
-        """Read the kept labels, once; return the object itself."""
-        if not self._is_read:
-            if self.keeper is not None:
-                self._is_known, kept = self.keeper.open()
-                for label in kept:  # not one that another thread has added meanwhile
-                    self.origins.setdefault(label, _UNSEEN)
-                self._own |= kept
-            self._is_read = True
-            self._doubt()
+        """Read the kept labels until it was possible once; return the object itself."""
+        if self._is_read:
+            return self
+        keeper, is_first = self.keeper, self._is_known is None
+        is_known, kept = (False, frozenset[str]()) if keeper is None else keeper.open()
+        for label in kept:  # not one that another thread has added meanwhile
+            origins = self.origins.setdefault(label, _UNSEEN)
+            if not is_first:
+                origins.doubt()  # added here too, before those of earlier could be read
+        self._own |= kept
+        if is_first:
+            self._is_known = is_known  # later it is, by this process
+        self._is_read = keeper is None or keeper.is_read
+        self._doubt()
         return self
 
     def _doubt(self) -> None:
         if self._has_history and not self._is_known:
-            self.add(UNKNOWN)
+            self._put(UNKNOWN)
 
 
 _UNSEEN = Origins()

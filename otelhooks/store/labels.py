@@ -57,6 +57,7 @@ class LabelBook:
         self._path = path
         self._remembered: dict[str, set[str]] = {}
         self._unwritten: set[tuple[str, str]] = set()
+        self._unread: set[str] = set()
         self._wait_from = 0.0
         self._has_told = False
         self._store: connection.Database | None = None
@@ -78,10 +79,18 @@ class LabelBook:
         with self._lock:
             remembered = self._remembered.get(session_id)
         kept = self._write(session_id, "")
+        if kept is not None:
+            self._unread.discard(session_id)
+        elif len(self._unread) < MAX_REMEMBERED:
+            self._unread.add(session_id)
         known = remembered is not None or bool(kept)
-        labels = frozenset((*(remembered or ()), *kept)) - {""}
+        labels = frozenset((*(remembered or ()), *(kept or ()))) - {""}
         self._remember(session_id, labels)
         return known, labels
+
+    def is_read(self, session_id: str) -> bool:
+        """Return whether the store could be read when a conversation was last opened."""
+        return session_id not in self._unread
 
     def add(self, session_id: str, label: str) -> None:
         """Keep one more label of a conversation."""
@@ -106,8 +115,12 @@ class LabelBook:
         if lost:
             log.warning("labels of %s could not be written", counted(lost, "conversation"))
 
-    def _write(self, session_id: str, label: str, busy_s: float | None = None) -> frozenset[str]:
+    def _write(
+        self, session_id: str, label: str, busy_s: float | None = None
+    ) -> frozenset[str] | None:
         """Add a row, and those that could not be; return a conversation's labels before that.
+
+        None is returned if the store does not work now, and may later.
 
         Args:
             session_id: The conversation's id.
@@ -142,7 +155,7 @@ class LabelBook:
             self._wait_from = time.monotonic() + _PAUSE_S
             self._write_later(session_id, label)
             store.report_trouble("labels", "labels are kept in this process only: %s", error)
-            return frozenset()
+            return None
         self._wait_from = 0.0
         with self._lock:
             self._unwritten -= rows_to_add
@@ -195,6 +208,11 @@ class Kept:
     def __init__(self, book: LabelBook, session_id: str) -> None:
         self._book = book
         self._session_id = session_id
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the store could be read when the conversation was last opened."""
+        return self._book.is_read(self._session_id)
 
     def open(self) -> tuple[bool, frozenset[str]]:
         """Return whether the conversation is known, and its labels."""

@@ -189,6 +189,8 @@ def test_the_keeper_is_asked_once_and_gets_each_new_label() -> None:
     told: list[str] = []
 
     class Keeper:
+        is_read = True
+
         def open(self) -> tuple[bool, frozenset[str]]:
             told.append("open")
             return True, frozenset({"kept"})
@@ -234,6 +236,36 @@ def test_a_restart_washes_no_label_off(governed: Any, path: Path) -> None:
         send()
     with otelhooks.session("d"):
         send()
+
+
+def test_kept_labels_that_a_locked_store_hid_count_when_it_is_free(
+    governed: Any, path: Path, locked: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @otelhooks.tool
+    def send() -> None: ...
+
+    monkeypatch.setattr(labels, "_RETRY_S", 60)
+    locked.execute("INSERT INTO labels VALUES ('c', ''), ('c', 'untrusted')")
+    governed(policies=RULES, store=path)
+    with otelhooks.session("c"):
+        send()  # nobody can know
+        locked.execute("COMMIT")
+        with pytest.raises(Denied):
+            send()
+    with otelhooks.session("d"):
+        send()
+
+
+def test_a_history_stays_unknown_when_the_store_is_free_again(
+    path: Path, locked: sqlite3.Connection
+) -> None:
+    session = Labels()
+    session.keeper = LabelBook(path).of("c")
+    assert session.all() == set()
+    locked.execute("COMMIT")
+    assert session.all() == set()  # the row that it finds is its own
+    session.come_with_history()
+    assert session.all() == {"unknown"}
 
 
 def test_uninstrument_writes_what_a_locked_store_did_not_take(
@@ -290,6 +322,8 @@ def test_a_label_that_is_added_while_the_kept_ones_are_read_keeps_what_is_known_
     own, known = Labels(), Origins()
 
     class Keeper:
+        is_read = True
+
         def open(self) -> tuple[bool, set[str]]:
             own.origins["untrusted"] = known  # by another thread, which has kept it too
             return True, {"untrusted"}
