@@ -41,7 +41,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.records.arguments import as_number
 from otelhooks.records.failures import outline
 from otelhooks.secret_forms import FORMS
-from otelhooks.telemetry import secret_options, secret_statements
+from otelhooks.telemetry import secret_options, secret_statements, secret_values
 from otelhooks.telemetry.secret_names import names_secret
 from otelhooks.telemetry.secret_options import in_arguments
 
@@ -97,34 +97,11 @@ _KEY_CORE = (
 _KEY_CORES = ("pass", "pwd", "secret", "credential", "authorization", "cookie", "token", "key")
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
-_PREFIX = r"(?:[bBfFrRuU]{1,2}(?=\\{0,31}[\"']))?"  # of a literal in Python
-_OPENED = rf"(?:{_PREFIX}(\\{{0,31}})([\"'])|([\[{{]))?"
-_GO_TYPE = r"\s{1,4}(?:string|\[\]byte)(?=\s{1,4}=)"
-_KEY_GAP = rf"(?:\\{{0,31}}[\"']|{_GO_TYPE})?\s{{0,16}}(?::=|=>|[:=])\s{{0,16}}{_OPENED}"
-_TYPE = r"&?(?:'static\s)?[A-Za-z_.]{1,64}(?:\[[^\]\n=]{0,64}\]{1,3}|<[^>\n=]{0,64}>{1,3})?[?!]?"
-_TYPED = rf"(?<!=)(?<!=\s){_TYPE}(?:\s?\|\s?{_TYPE}){{0,4}}\s{{0,8}}=\s{{0,8}}"
-_CALLED = r"[\w.]{0,64}\(\s{0,64}"
-_LITERAL = (  # behind its type, in a call, or both
-    rf"(?:{_TYPED}(?:{_CALLED}){{0,2}}|(?:{_CALLED}){{1,2}}){_PREFIX}(\\{{0,31}})([\"'])()"
-)
-_BLOCK = r"[|>][+-]?[1-9]?[+-]?[ \t]{0,16}\r?\n"  # in YAML
-_OPTION_GAP = (  # in a command, or in the text of a list of arguments
-    r"(?:(?:\s{0,16}\\\r?\n\s{0,16}|\s{1,16})(?![\s-])"
-    rf"|\\{{0,31}}[\"']\s{{0,16}},\s{{0,16}}(?={_PREFIX}\\{{0,31}}[\"'](?!-))){_OPENED}"
-)
 _TAG = r"<(?:[\w.-]{1,64}:)?\Z"
 _TAG_END = r"(?:\s[^<>]{0,256})?>"
 _CLOSING_TAG = r"<\\?/([\w.:-]+)"
 _CDATA = "<![CDATA["
 _CDATA_END = r"\]\]>"
-_BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
-_HEADER_VALUE = (  # with the parameters of a digest or a signature
-    r"(?:=\"[^\"\r\n\\]*\"|[^\r\n,;\"'\\}])+"
-    r"(?:,\s{0,8}(?:[\w-]{1,64}=\"[^\"\r\n\\]*\"|(?:algorithm|nc|qop)=\w{1,64}))*"
-)
-_COOKIES = r"[^\r\n\"'\\}]+"
-_BARE_VALUES = {"authorization": _HEADER_VALUE, "cookie": _COOKIES}
-_BRACKET = r"[\[\]{}]"
 
 
 class Redactor:
@@ -407,14 +384,13 @@ def _mask_keys(text: str) -> str:
         right = cast("re.Match[str]", _compiled(_KEY_RIGHT).match(text, resume))
         before = text[max(0, start - 130, done) : start]
         left = before[max(len(before) - 64, len(before.rstrip(_KEY_CHARACTERS))) :]
-        gap = _compiled(_KEY_GAP).match(text, right.end())
-        if gap is None and left.startswith("-"):  # an option of a command: its value may follow
-            gap = _compiled(_OPTION_GAP).match(text, right.end())
+        before = before[: len(before) - len(left)]
         name = left + text[start : right.end()]
-        is_tag = gap is None and _compiled(_TAG).search(before[: len(before) - len(left)])
+        gap = secret_values.find_gap(text, before, name, right.end())
+        is_tag = gap is None and _compiled(_TAG).search(before)
         if (gap is not None or is_tag) and names_secret(name, ""):
             if gap is not None:
-                first, last = _value_extent(text, gap, core)
+                first, last = secret_values.extent(text, gap, core)
             else:
                 first, last = elements.extent(right.end(), name)
             if last > first and text[first:last] not in ("null", "None"):
@@ -423,38 +399,6 @@ def _mask_keys(text: str) -> str:
         core = find_core(text, max(resume, right.end() if gap is None else resume))
     pieces.append(text[done:])
     return "".join(pieces)
-
-
-def _value_extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int]:
-    """Find where the value after a key starts and ends, without its quotes."""
-    start = gap.end()
-    escapes, quote, bracket = gap.groups()
-    if quote:
-        mark = f"{escapes}{quote}"
-        if (
-            text.startswith(mark * 2, start) and "\n" not in gap[0]
-        ):  # no docstring of `class Token:`
-            start += 2 * len(mark)
-            end = text.find(mark * 3, start)
-            return start, end if end >= 0 else len(text)
-        return start, _closing_quote(text, start, len(escapes), quote)
-    if bracket:
-        return start - 1, _closing_bracket(text, start)
-    if literal := _compiled(_LITERAL).match(text, start):
-        return _value_extent(text, literal, core)
-    if block := _compiled(_BLOCK).match(text, start):
-        return _block_extent(text, core.start(), block.end())
-    match = _compiled(_BARE_VALUES.get(core[0].lower(), _BARE_VALUE)).match(text, start)
-    return (start, match.end()) if match else (start, start)
-
-
-def _block_extent(text: str, key: int, start: int) -> tuple[int, int]:
-    """Find the lines from `start` that are indented deeper than that of a key, as in YAML."""
-    line = text[text.rfind("\n", 0, key) + 1 : key]
-    deeper = min(len(line) - len(line.lstrip(" -")), 64) + 1
-    after = _compiled(rf"(?m)^(?! {{{deeper}}}|[ \t\r]*$)").search(text, start)
-    block = text[start : after.start() if after else len(text)]
-    return start + len(block) - len(block.lstrip()), start + len(block.rstrip())
 
 
 class _Elements:
@@ -514,31 +458,3 @@ class _Elements:
         """Position of the last run of characters without blanks, up to the end of the text."""
         places = range(len(self._text) - 1, -1, -1)
         return next((place for place in places if self._text[place].isspace()), -1) + 1
-
-
-def _closing_quote(text: str, start: int, escapes: int, quote: str) -> int:
-    """Find the quote that ends a string of JSON that was escaped into JSON any number of times.
-
-    A string that a quote after n backslashes opens ends at a quote after r of them, where r modulo
-    2(n + 1) is n; all other quotes belong to the value. Without such a quote, the text was cut off
-    and the value extends to its end.
-    """
-    position = text.find(quote, start)
-    while position >= 0:
-        first = position
-        while first > start and text[first - 1] == "\\":
-            first -= 1
-        if (position - first) % (2 * (escapes + 1)) == escapes:
-            return position - escapes
-        position = text.find(quote, position + 1)
-    return len(text)
-
-
-def _closing_bracket(text: str, start: int) -> int:
-    """Find the end of a container whose opening bracket is just before `start`."""
-    depth = 1
-    for match in _compiled(_BRACKET).finditer(text, start):
-        depth += 1 if match.group() in "[{" else -1
-        if depth == 0:
-            return match.end()
-    return len(text)

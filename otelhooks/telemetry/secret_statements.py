@@ -15,7 +15,7 @@ _SQL = (
     r"|\b(?:create|alter)\s{1,8}(?:user|role|login)\b[^;\n]{0,128}?\b(?:identified|password))"
     r"(?:\s{1,8}for\s{1,8}\S{1,128}(?=\s))?(?:\s{1,8}with\s{1,8}\S{1,64}(?=\s))?"
     r"(?:\s{1,8}(?:by|as)|\s{0,8}=)?(?:\s{1,8}(?:password|values))?\s{0,8}\(?\s{0,8}"
-    r"(?P<quote>\\{0,7}[\"'])(?P<secret>(?:(?P=quote){2}|(?!(?P=quote)).)+)"
+    r"(?:[ne]|u&)?(?P<quote>\\{0,7}[\"'])(?P<secret>(?:(?P=quote){2}|(?!(?P=quote)).)+)"
 )
 _NETRC = (
     r"\bmachine\s{1,16}\S{1,255}(?:\s{1,16}(?:login|account)\s{1,16}\S{1,255}){1,2}"

@@ -337,6 +337,67 @@ class TestInCode:
         assert masked is None or found == masked
         assert redactor.mask_text(found) == found
 
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("CREATE LOGIN a WITH PASSWORD = N'h2'", f"CREATE LOGIN a WITH PASSWORD = N'{MASK}'"),
+            ("LOGIN a WITH OLD_PASSWORD=N'h2', x", f"LOGIN a WITH OLD_PASSWORD=N'{MASK}', x"),
+            ("ALTER USER a PASSWORD E'h2'", f"ALTER USER a PASSWORD E'{MASK}'"),
+            ("ALTER USER a PASSWORD U&'h2'", f"ALTER USER a PASSWORD U&'{MASK}'"),
+            ("SET password='x''h2' WHERE id='1'", f"SET password='{MASK}' WHERE id='1'"),
+            ('os.environ["DB_PASSWORD"] = "h2"', f'os.environ["DB_PASSWORD"] = "{MASK}"'),
+            ("process.env['DB_PASSWORD'] = `x h2`", f"process.env['DB_PASSWORD'] = `{MASK}`"),
+            ('env.setdefault("DB_PASSWORD", "h2")', f'env.setdefault("DB_PASSWORD", "{MASK}")'),
+            ("define('DB_PASSWORD', 'h2');", f"define('DB_PASSWORD', '{MASK}');"),
+            ("FROM x\nENV DB_PASSWORD x h2\nRUN y", f"FROM x\nENV DB_PASSWORD {MASK}\nRUN y"),
+            ("setx DB_PASSWORD h2", f"setx DB_PASSWORD {MASK}"),
+            ('let password: String = String::from("h2");', None),
+            ('String password = new String("h2");', f'String password = new String("{MASK}");'),
+            ('string password = @"h2";', f'string password = @"{MASK}";'),
+            ('let password: &str = r#"h2"#;', f'let password: &str = r#"{MASK}"#;'),
+            ('password := []byte("h2")', f'password := []byte("{MASK}")'),
+            ('char password[16] = "h2";', f'char password[16] = "{MASK}";'),
+            ('password: list[str] = ["h2"]', f"password: list[str] = {MASK}"),
+            ("password: `x h2`", f"password: `{MASK}`"),
+            ("password: ``h2``", f"password: ``{MASK}``"),
+            ("Server=x;Pwd=x h2;User=y", f"Server=x;Pwd={MASK};User=y"),
+            ("password: !!str h2\nuser: a", f"password: {MASK}\nuser: a"),
+            ("password: &pw h2", f"password: {MASK}"),
+            ("password: !vault |\n  h2\nuser: a", f"password: !vault |\n  {MASK}\nuser: a"),
+            ('if password == "h2":', f'if password == "{MASK}":'),
+        ],
+    )
+    def test_forms_of_literals_and_of_assignments(self, redactor, text, masked):
+        found = redactor.mask_text(text)
+        assert "h2" not in found
+        assert masked is None or found == masked
+        assert redactor.mask_text(found) == found
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ('API_KEY: str = os.getenv("X", "h2")\nx = 1', f"API_KEY: str = {MASK}\nx = 1"),
+            ('API_KEY = os.environ.get("X") or "h2"\nx = 1', f"API_KEY = {MASK}\nx = 1"),
+            ('password = SecretStr(secret_value="h2")', f"password = {MASK}"),
+            ("Config(password=SecretStr(v='h2'), n=1)", f"Config(password={MASK}, n=1)"),
+            ('password: str = Field(description="x)",\n  default="h2",\n)\nx', f"{MASK}\nx"),
+            ('password: SecretStr = SecretStr(getenv("A", "h2"))', f"{MASK}"),
+            ('password = vault["a"]["h2"]', f"password = {MASK}"),
+            ('password = f(a, "h2" is cut off\nuser', f"password = {MASK}\nuser"),
+            ('password = f(\n  a,\n  "h2', f"password = {MASK}"),
+            ('password = h2("', f"password = {MASK}"),
+            ("password: (h2) or another", f"password: {MASK} or another"),
+            ("password=SecretStr('h2') user='ann'", f"password=SecretStr('{MASK}') user='ann'"),
+        ],
+    )
+    def test_a_call_that_is_more_than_one_literal_is_masked_as_a_whole(
+        self, redactor, text, masked
+    ):
+        found = redactor.mask_text(text)
+        assert "h2" not in found
+        assert found.endswith(masked)
+        assert redactor.mask_text(found) == found
+
     def test_logins_in_values_are_masked_too(self, redactor):
         value = {"auths": {"r": {"auth": "YW5uOmh1bnRlcjI="}}, "auth": "required"}
         assert redactor.mask(value) == {"auths": {"r": {"auth": MASK}}, "auth": "required"}
@@ -352,6 +413,10 @@ class TestInCode:
             "if pass_count == 2 and key: value = fn('x')",
             "select password from users where name = 'x'; -- create user later",
             "note: |\n  first\n  second\n",
+            'for name in ["user", "password"]:\n    check(name)',
+            "required = ['user', 'password']\nx = 'y'",
+            'fields("user", "password", "city") and target("token", "x")',
+            "set the environment's ENV password in setx; then setenv password",
         ],
     )
     def test_ordinary_text_and_code_stay(self, redactor, text):
@@ -363,7 +428,9 @@ class TestInCode:
             *("create user ", "PASSWORD ", "PASSWORD '", "IDENTIFIED BY ", "machine a login b "),
             *("machine ", "password: |\n", "password: |\n ", "  password: |\n\n", "token: a|"),
             *("token: a[", "token: (", "token: f(f(", 'auth": "', "password: a = ", "' password"),
-            *("PASSWORD ''", "alter role password"),
+            *("PASSWORD ''", "alter role password", "token:f()", "token:f(\n", "token:f(,\n"),
+            *("token: `", "token:f('x') ", "token:f('x',", 'token:f(\\"', "ENV token ", "token['"),
+            *("get('token', ", "pwd=a b ", "token: !a ", "pwd='a''", "token=a::"),
         ],
     )
     def test_hostile_text_takes_bounded_time(self, redactor, unit):

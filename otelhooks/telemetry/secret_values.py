@@ -1,0 +1,198 @@
+"""Find the value behind the name of a secret, in JSON, code, YAML, commands and statements.
+
+The value is a literal, a container, a block, or a word. A call with one literal has that as its
+value; any other call or subscript is the value as a whole, and if a literal follows it, to the end
+of the line.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+__all__ = ["extent", "find_gap"]
+
+_compiled = lru_cache(maxsize=64)(re.compile)
+
+_LONGEST = 2048
+"""Characters in which a call ends; one that does not is hidden so far, and to its line's end."""
+
+_PREFIX = (  # of a literal in Python, C#, Rust, SQL
+    r"(?:(?:[bBfFrRuUnNeEL]{1,2}|[uU]&|[@$]{1,2}|r#{1,4})(?=\\{0,31}[\"']))?"
+)
+_MARK = rf"{_PREFIX}(\\{{0,31}})([\"']|`{{1,3}}(?=[^`\r\n]{{1,512}}`))"
+_OPENED = rf"{_MARK}|[\[{{]"
+_QUOTE = r"\\{0,31}[\"']"
+_GO_TYPE = r"\s{1,4}(?:string|\[\]byte)(?=\s{1,4}=)"
+_SUBSCRIPT = rf"(?:{_QUOTE}|\[\w{{0,8}})\](?=[ \t]{{0,4}}=)"
+_GAP = (
+    rf"(?:{_SUBSCRIPT}|{_QUOTE}|{_GO_TYPE})?"
+    r"\s{0,16}(?::=|=>|={1,3}(?![=>])|[:=])\s{0,16}"
+)
+_OPTION_GAP = (  # in a command, or in the text of a list of arguments
+    r"(?:\s{0,16}\\\r?\n\s{0,16}|\s{1,16})(?![\s-])"
+    rf"|{_QUOTE}\s{{0,16}},\s{{0,16}}(?={_PREFIX}{_QUOTE}(?!-))"
+)
+_SETTER = r"(?i)(?<![a-z])(?:set|put|get|define)\w{0,24}\(\s{0,8}\\{0,31}[\"']\Z"
+_SETTER_GAP = rf"{_QUOTE}\s{{0,16}},\s{{0,16}}(?={_MARK})"
+_VARIABLE = (  # of a Dockerfile, Windows, csh, fish
+    r"(?:(?:\A|\n)[ \t]{0,16}ENV|(?<![\w-])(?:setx|setenv|set[ \t]-\w{1,4}))[ \t]{1,8}\Z"
+)
+_VARIABLE_GAP = r"(?P<line>[ \t]{1,16})(?=[^\s=|&;])"
+
+_TYPE = r"&?(?:'static\s)?[A-Za-z_.]{1,64}(?:\[[^\]\n=]{0,64}\]{1,3}|<[^>\n=]{0,64}>{1,3})?[?!]?"
+_TYPED = rf"(?<!=)(?<!=\s){_TYPE}(?:\s?\|\s?{_TYPE}){{0,4}}\s{{0,8}}=\s{{0,8}}"
+_CALLED = r"(?:(?:new|await)\s{1,4}|\[\])?[\w.:]{0,64}!?[(\[{]"
+_CALL = rf"(?![\[{{]){_CALLED}|\[\]\w{{1,32}}\("
+_LITERAL = rf"(?:{_CALLED}\s{{0,64}}){{1,3}}{_MARK}"
+_LITERAL_END = r"\\{0,31}[\"'`]{1,3}#{0,4}(?:[\s,]{0,64}[)\]}]){1,8}"
+_GOES_ON = (  # up to a literal, unless a separator or the next field of an object comes first
+    r"(?![ \t]{0,64}(?:[,;)\]}\r\n]|\Z)|[ \t]{1,64}\w{1,64}=(?!=)|[\"'`])"
+    r"[^\r\n\"'`]{0,256}[\"'`]"
+)
+_PARTS = r"\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`|[()\[\]{}]"
+_LABEL = r"(?<=:[ \t])(?:[!&][\w!:./-]{1,64}[ \t]{1,8}){1,2}(?=[^\s=])"  # tags, anchors of YAML
+_BLOCK = r"[|>][+-]?[1-9]?[+-]?[ \t]{0,16}\r?\n"  # in YAML
+_BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
+_FIELD = (  # with blanks, between those of a connection
+    rf"(?<==){_BARE_VALUE}(?:[ \t]{{1,4}}[^\s,;&=\"'\\}}\])]+){{1,8}}"
+    r"(?=;\s?[A-Za-z][A-Za-z _]{1,31}=)"
+)
+_HEADER_VALUE = (  # with the parameters of a digest or a signature
+    r"(?:=\"[^\"\r\n\\]*\"|[^\r\n,;\"'\\}])+"
+    r"(?:,\s{0,8}(?:[\w-]{1,64}=\"[^\"\r\n\\]*\"|(?:algorithm|nc|qop)=\w{1,64}))*"
+)
+_COOKIES = r"[^\r\n\"'\\}]+"
+_BARE_VALUES = {"authorization": _HEADER_VALUE, "cookie": _COOKIES}
+_BRACKET = r"[\[\]{}]"
+
+
+def find_gap(text: str, before: str, name: str, end: int) -> re.Match[str] | None:
+    """Find what is between the name of a secret and its value; None if no value follows.
+
+    Args:
+        text: The whole text.
+        before: Its last characters before the name.
+        name: The name, which ends at `end`.
+        end: A position in `text`.
+    """
+    gap = _compiled(_GAP).match(text, end)
+    if gap is None and name.startswith("-"):  # an option of a command: its value may follow
+        gap = _compiled(_OPTION_GAP).match(text, end)
+    if gap is None and before.endswith(("'", '"')) and _compiled(_SETTER).search(before):
+        gap = _compiled(_SETTER_GAP).match(text, end)
+    if gap is None and before.endswith((" ", "\t")) and _compiled(_VARIABLE).search(before):
+        gap = _compiled(_VARIABLE_GAP).match(text, end)
+    return gap
+
+
+def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int]:
+    """Find where the value behind a gap starts and ends, without its quotes.
+
+    Args:
+        text: The whole text.
+        gap: What `find_gap` has found.
+        core: The part of the name that shows that it names a secret.
+    """
+    start = gap.end()
+    if gap.lastgroup == "line":
+        return start, _line_end(text, start)
+    if typed := _compiled(_TYPED).match(text, start):
+        if found := _read(text, typed.end()):
+            return found
+    label = _compiled(_LABEL).match(text, start)
+    first = label.end() if label else start
+    if found := _read(text, first, is_inline="\n" not in gap[0]):
+        return (start if label else found[0]), found[1]
+    if block := _compiled(_BLOCK).match(text, first):
+        return _block_extent(text, core.start(), block.end())
+    bare = _BARE_VALUES.get(core[0].lower(), _BARE_VALUE)
+    match = _compiled(_FIELD).match(text, first) or _compiled(bare).match(text, first)
+    return (start, match.end()) if match else (start, start)
+
+
+def _read(text: str, start: int, *, is_inline: bool = True) -> tuple[int, int] | None:
+    """Find the extent of a literal, call or container; None if none of them starts here."""
+    opened = _compiled(_OPENED).match(text, start)
+    if opened and opened[2]:
+        return _literal(text, opened, is_inline)
+    if call := _compiled(_CALL).match(text, start):
+        return _call(text, start, call.end())
+    return (start, _closing_bracket(text, start + 1)) if opened else None
+
+
+def _literal(text: str, opened: re.Match[str], is_inline: bool = True) -> tuple[int, int]:
+    start = opened.end()
+    escapes, quote = opened.group(1, 2)
+    mark = f"{escapes}{quote}"
+    if is_inline and text.startswith(mark * 2, start):  # no docstring of `class Token:`
+        start += 2 * len(mark)
+        end = text.find(mark * 3, start)
+        return start, end if end >= 0 else len(text)
+    return start, _closing_quote(text, start, len(escapes), quote)
+
+
+def _call(text: str, start: int, inside: int) -> tuple[int, int]:
+    """Find what to hide of a call: the only literal in it, or all of it and what it is part of."""
+    at = inside
+    if literal := _compiled(_LITERAL).match(text, start):
+        first, at = _literal(text, literal)
+        end = _compiled(_LITERAL_END).match(text, at)
+        if first < at == len(text) or (end and not _compiled(_GOES_ON).match(text, end.end())):
+            return first, at
+    limit = min(at + _LONGEST, len(text))
+    line = text.find("\n", at, limit)
+    if line >= 0 and not text[at:line].rstrip().endswith((*"([{,",)) and line > inside:
+        limit = line
+    depth = 1
+    for part in _compiled(_PARTS).finditer(text, inside, limit):
+        depth += (part[0] in ("(", "[", "{")) - (part[0] in (")", "]", "}"))
+        if depth == 0:
+            goes_on = _compiled(_GOES_ON).match(text, part.end())
+            return start, _line_end(text, part.end()) if goes_on else part.end()
+    return start, _line_end(text, limit)
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
+
+
+def _block_extent(text: str, key: int, start: int) -> tuple[int, int]:
+    """Find the lines from `start` that are indented deeper than that of a key, as in YAML."""
+    line = text[text.rfind("\n", 0, key) + 1 : key]
+    deeper = min(len(line) - len(line.lstrip(" -")), 64) + 1
+    after = _compiled(rf"(?m)^(?! {{{deeper}}}|[ \t\r]*$)").search(text, start)
+    block = text[start : after.start() if after else len(text)]
+    return start + len(block) - len(block.lstrip()), start + len(block.rstrip())
+
+
+def _closing_quote(text: str, start: int, escapes: int, quote: str) -> int:
+    """Find the quote that ends a string of JSON that was escaped into JSON any number of times.
+
+    A string that a quote after n backslashes opens ends at a quote after r of them, where r modulo
+    2(n + 1) is n, unless it is doubled, as in SQL; all other quotes belong to the value. Without
+    such a quote, the text was cut off and the value extends to its end.
+    """
+    mark = "\\" * escapes + quote
+    position = text.find(quote, start)
+    while position >= 0:
+        first = position
+        while first > start and text[first - 1] == "\\":
+            first -= 1
+        if (position - first) % (2 * (escapes + 1)) == escapes:
+            if position - escapes == start or not text.startswith(mark, position + len(quote)):
+                return position - escapes
+            position += len(mark)
+        position = text.find(quote, position + 1)
+    return len(text)
+
+
+def _closing_bracket(text: str, start: int) -> int:
+    """Find the end of a container whose opening bracket is just before `start`."""
+    depth = 1
+    for match in _compiled(_BRACKET).finditer(text, start):
+        depth += 1 if match.group() in "[{" else -1
+        if depth == 0:
+            return match.end()
+    return len(text)
