@@ -6,6 +6,7 @@ A garbage collection does not count: it runs in whichever thread is the next to 
 from __future__ import annotations
 
 import gc
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ class _Collections:
     def __init__(self) -> None:
         self._thread = threading.get_ident()
         self._depth = 0
-        self._began: float | None = None
+        self._began: float = math.inf
         self.total_s: float = 0.0
 
     # Called by the collector only for as long as a limit is in force: where a program has recursed
@@ -46,9 +47,9 @@ class _Collections:
             return
         if phase == "start":
             self._began = time.thread_time()
-        elif self._began is not None:
-            self.total_s += time.thread_time() - self._began
-            self._began = None
+        else:  # nothing counts where the start could not be told
+            self.total_s += max(0.0, time.thread_time() - self._began)
+            self._began = math.inf
 
 
 class _Here(threading.local):

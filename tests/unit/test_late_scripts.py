@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,22 @@ def test_nor_does_one_in_a_host_function_whose_time_is_not_counted() -> None:
         "spend": starlark.counting_time(lambda x: _spend()),
     }
     call = starlark.compile_expression("[collect(args), spend(args)]", At(), functions=functions)
+    with pytest.raises(starlark.ScriptError, match=r"stopped after 0.05 s"):
+        call("x")
+
+
+def test_nor_does_one_in_another_thread() -> None:
+    def elsewhere(x: str) -> str:
+        thread = threading.Thread(target=collect, args=(x,))
+        thread.start()
+        thread.join()
+        return x
+
+    functions = {
+        "elsewhere": starlark.counting_time(elsewhere),
+        "spend": starlark.counting_time(lambda x: _spend()),
+    }
+    call = starlark.compile_expression("[elsewhere(args), spend(args)]", At(), functions=functions)
     with pytest.raises(starlark.ScriptError, match=r"stopped after 0.05 s"):
         call("x")
 
