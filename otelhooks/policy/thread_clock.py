@@ -47,7 +47,7 @@ class _Collections:
             return
         if phase == "start":
             self._began = time.thread_time()
-        else:  # nothing counts where the start could not be told
+        else:  # nothing counts if the callback missed the start
             self.total_s += max(0.0, time.thread_time() - self._began)
             self._began = math.inf
 
