@@ -116,7 +116,7 @@ def store_error(path: Path, error: Exception) -> StoreError:
 
 
 def _is_full(path: Path) -> bool:
-    """Return whether there is no room for the file that SQLite maps into memory."""
+    """Return whether the disk is too full for the file that SQLite maps into memory."""
     try:
         return shutil.disk_usage(path.parent).free < _SHM_BYTES
     except OSError:

@@ -345,7 +345,7 @@ def _unsent(config: Config) -> Path | None:
 
 
 def _store(config: Config) -> Path | None:
-    """Return the file of the local store; None if there is no place for one, which is logged."""
+    """Return the file of the local store; None, and a log line, if it has no place."""
     from otelhooks.store.schema import default_store_path
 
     try:

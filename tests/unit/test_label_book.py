@@ -248,7 +248,7 @@ def test_kept_labels_that_a_locked_store_hid_count_when_it_is_free(
     locked.execute("INSERT INTO labels VALUES ('c', ''), ('c', 'untrusted')")
     governed(policies=RULES, store=path)
     with otelhooks.session("c"):
-        send()  # nobody can know
+        send()  # its label cannot be read yet
         locked.execute("COMMIT")
         with pytest.raises(Denied):
             send()
