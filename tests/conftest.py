@@ -10,9 +10,11 @@ threads and need no shutdown.
 from __future__ import annotations
 
 import contextlib
+import gc
 import ipaddress
 import itertools
 import os
+import shutil
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -37,7 +39,6 @@ from tests.logs import InMemoryLogRecordExporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 # The same examples each time: what guards main does not hang on chance. `make fuzz` tries others.
 # No time limits: a busy machine is no failure.
@@ -51,7 +52,14 @@ hypothesis.settings.register_profile(
 if "FUZZ_EXAMPLES" not in os.environ:
     hypothesis.settings.load_profile("same")
 
+_folders = itertools.count()
+
 LOCAL_NAMES = {"", "localhost", "ip6-localhost", socket.gethostname()}
+
+
+def pytest_collection_finish() -> None:
+    """Keep the thousands of collected tests out of every garbage collection."""
+    gc.freeze()
 
 
 class CountingIds(IdGenerator):
@@ -147,13 +155,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(autouse=True)
-def own_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Point store, audit and every data folder at `tmp_path`, and forget outside settings."""
+def own_data(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """Point store, audit and every data folder at the test's own folder; forget outside settings.
+
+    The folder is `tmp_path` where a test has one. The others get a path where no folder is yet, as
+    to make one and to remove it takes longer than most tests.
+    """
     for name in [n for n in os.environ if n.startswith(("OTEL_", "OTELHOOKS_"))]:
         monkeypatch.delenv(name)
+    has_folder = "tmp_path" in request.fixturenames
+    unmade = tmp_path_factory.getbasetemp() / f"data-{next(_folders)}"
+    folder = request.getfixturevalue("tmp_path") if has_folder else unmade
     for kind in ("DATA", "STATE", "CONFIG", "CACHE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / f"xdg-{kind.lower()}"))
-    monkeypatch.setenv("OTELHOOKS_STORE", str(tmp_path / "store.db"))
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / f"xdg-{kind.lower()}"))
+    monkeypatch.setenv("OTELHOOKS_STORE", str(folder / "store.db"))
+    yield
+    if unmade.exists():
+        shutil.rmtree(unmade, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

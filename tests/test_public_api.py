@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,8 +127,7 @@ def test_hooks_and_policy_import_no_opentelemetry(package: str) -> None:
     found = [
         f"{path.name}: {name}"
         for path in (PACKAGE / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in imported(node)
+        for name in imports_of(path)
         if name.startswith(above)
     ]
 
@@ -145,17 +145,19 @@ def test_what_works_on_policies_and_what_people_use_lies_above_what_decides(
     found = {
         path.relative_to(PACKAGE).parts[0]
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if any(name.startswith(f"otelhooks.{package}.") for name in imported(node))
+        if any(name.startswith(f"otelhooks.{package}.") for name in imports_of(path))
     }
 
     assert found - {package} == users
 
 
-def imported(node: ast.AST) -> list[str]:
-    """Modules that an import statement names, relative ones left out."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and not node.level:
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    return []
+@functools.cache
+def imports_of(path: Path) -> list[str]:
+    """Names that the import statements of a file name, relative ones left out."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found

@@ -11,6 +11,7 @@ import itertools
 import re
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,14 @@ class Slow:
 
     def __del__(self) -> None:
         _spend()
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_to_collect() -> Iterator[None]:
+    """Keep collections away from what other tests have made, of which they would read all."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @starlark.counting_time

@@ -49,7 +49,7 @@ from otelhooks.telemetry.metrics import Instruments
 from otelhooks.telemetry.spans import Spans
 from otelhooks.telemetry.verdicts import Verdicts
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2000"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 
 # -- rules ----------------------------------------------------------------------------------------
 
