@@ -43,7 +43,7 @@ from dashboards.queries import (
     quantile,
     total,
 )
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 def agents() -> JSON:

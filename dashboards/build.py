@@ -1,7 +1,7 @@
 """Make the dashboards beside this file: ``python -m dashboards.build``, in the repository's folder.
 
 Never edited by hand, never exported from Grafana's page. Names of metrics, labels and attributes
-come from `otelhooks.telemetry.semconv`.
+come from `otelhooks.records.semconv`.
 """
 
 from __future__ import annotations

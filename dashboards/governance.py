@@ -51,7 +51,7 @@ from dashboards.queries import (
     quantile,
     total,
 )
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 RULE_TABLE = 9  # id of the table that the number of denies leads to; a test looks
 

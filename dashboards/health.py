@@ -35,7 +35,7 @@ from dashboards.queries import (
     or_zero,
     total,
 )
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 ITEMS = {"spans": "spans", "metric_points": "metrics", "log_records": "events"}
 

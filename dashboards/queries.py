@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 # --- Names, as Prometheus and TraceQL have them ---------------------------------------------------
 

@@ -8,9 +8,9 @@ rewrite, spans record.
 from typing import TYPE_CHECKING
 
 from otelhooks import audit, errors, hooks, policy, types
-from otelhooks.late import late_names
 from otelhooks.loops.scopes import cache, current_context, emit, scope, session, turn
 from otelhooks.process import console
+from otelhooks.process.late import late_names
 from otelhooks.setup.instrument import Handle, instrument, uninstrument
 from otelhooks.version import __version__
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otelhooks.late import late_names
+from otelhooks.process.late import late_names
 from otelhooks.records.canonical_tools import BuiltinTools, normalize_builtin_tool_name
 from otelhooks.state import ToolContext
 

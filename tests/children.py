@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from otelhooks.audit import check
+from otelhooks.records import semconv
 from otelhooks.store.reader import Store
-from otelhooks.telemetry import semconv
 
 
 def work_of(answers: Sequence[Mapping[str, Any]]) -> collections.Counter[int]:

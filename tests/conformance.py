@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import StatusCode
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

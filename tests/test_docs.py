@@ -18,10 +18,10 @@ import otelhooks
 from otelhooks import config
 from otelhooks.cli import COMMANDS, cli
 from otelhooks.hooks.base import HOOK_CLASSES, keyword
+from otelhooks.records import semconv
 from otelhooks.setup import catalogue, instrument
 from otelhooks.store.reader import Store
 from otelhooks.store.tree import render
-from otelhooks.telemetry import semconv
 from tests import guide
 from tests.guide import Block
 

@@ -17,7 +17,7 @@ from otelhooks.errors import OtelHooksError
 from otelhooks.hooks.answers import signed
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
-from otelhooks.late import late_names
+from otelhooks.process.late import late_names
 
 if TYPE_CHECKING:
     from otelhooks.approvals.questions import Question

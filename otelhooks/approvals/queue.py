@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from otelhooks import config, types
+from otelhooks import types
 from otelhooks.approvals import Unavailable
 from otelhooks.approvals.layout import as_json
 from otelhooks.approvals.places import questions_at
@@ -25,7 +25,7 @@ from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 from otelhooks.hooks.watch import asking
 from otelhooks.plain_text import LOGGED, one_line, without_credentials
-from otelhooks.process import exits
+from otelhooks.process import environment, exits
 from otelhooks.records.failures import outline
 from otelhooks.store.redis_server import Unreachable
 from otelhooks.store.schema import StoreError
@@ -261,7 +261,7 @@ def _log(question: Question, option: str) -> None:
 
 def _option(place: str | os.PathLike[str] | None) -> str:
     """Return how another terminal names the place of questions; nothing if it is the default."""
-    where = place if place is not None else config.store_path()
+    where = place if place is not None else environment.store_path()
     return "" if where is None else f" --store {shlex.quote(without_credentials(os.fspath(where)))}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otelhooks.late import late_names
+from otelhooks.process.late import late_names
 
 if TYPE_CHECKING:
     from otelhooks.audit.checking import check, verify

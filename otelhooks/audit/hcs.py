@@ -24,13 +24,13 @@ from otelhooks.audit.hcs_parts import NAME, REFUSAL, parts_of, returns_bytes
 from otelhooks.audit.hcs_sender import Sender
 from otelhooks.audit.hcs_topic import Topic
 from otelhooks.audit.trail import Audit
-from otelhooks.config.folders import user_folder
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.compat.tool_bound import AbstractHook
 from otelhooks.process import exits, forks
+from otelhooks.process.folders import user_folder
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.masking import Redactor
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from otelhooks.audit.hcs_topic import Unsent
-from otelhooks.config import HEDERA_VARIABLES, hedera_operator
+from otelhooks.process.environment import HEDERA_VARIABLES, hedera_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

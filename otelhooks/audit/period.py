@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import RECORD_REQUIRED, UNRECORDED_POLICY
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from otelhooks.audit.chain import SCHEMA
-from otelhooks.config.folders import user_folder
 from otelhooks.errors import ConfigError
+from otelhooks.process.folders import user_folder
 
 if sys.platform != "win32":
     import fcntl

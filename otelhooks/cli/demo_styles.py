@@ -55,8 +55,8 @@ def _run(name: str, style: str, folder: Path) -> tuple[list[str], Trace]:
     import otelhooks
     from otelhooks.demo import styles
     from otelhooks.hooks import on_run_start
+    from otelhooks.records import semconv
     from otelhooks.store.reader import Store
-    from otelhooks.telemetry import semconv
 
     lines: list[str] = []
     traces: list[str] = []
@@ -89,7 +89,7 @@ def _run(name: str, style: str, folder: Path) -> tuple[list[str], Trace]:
 
 def _shape(trace: Trace) -> tuple[Any, ...]:
     """Return names, nesting and verdicts of a trace's spans, in order."""
-    from otelhooks.telemetry import semconv
+    from otelhooks.records import semconv
 
     names = {span.span_id: span.name for span in trace.spans}
     about = (semconv.POLICY_DECISION, semconv.POLICY_RULE_ID, semconv.POLICY_REASON)
@@ -100,8 +100,8 @@ def _shape(trace: Trace) -> tuple[Any, ...]:
 
 
 def _draw(trace: Trace) -> None:
+    from otelhooks.records import semconv
     from otelhooks.store.tree import render
-    from otelhooks.telemetry import semconv
 
     events = [event for event in trace.events if event.name != semconv.EVENT_HOOK_LOG]
     width = min(shutil.get_terminal_size((110, 40)).columns, 140)

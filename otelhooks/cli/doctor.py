@@ -27,9 +27,9 @@ from otelhooks.config import Config, load
 from otelhooks.patching.adapters import ABSENT
 from otelhooks.patching.builtin import BuiltIn
 from otelhooks.plain_text import counted, sanitize
+from otelhooks.records import semconv
 from otelhooks.setup import catalogue, guarded, tracers
 from otelhooks.setup.kinds import HINT, unmatched
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

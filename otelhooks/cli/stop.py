@@ -88,10 +88,10 @@ def go(ids: tuple[str, ...], is_all: bool) -> None:
 
 
 def _place() -> Place:
-    from otelhooks import config
+    from otelhooks.process import environment
     from otelhooks.setup.stop_places import place_of
 
-    place = place_of(config.stops())
+    place = place_of(environment.stops())
     if place is None:
         raise ConfigError("OTELHOOKS_STOPS is `off`", hint="unset it, here and in your programs")
     return place

@@ -227,9 +227,9 @@ def tail_command(
     each decision is printed once. --json also prints records that repeat others.
     """
     from otelhooks.cli.trace_words import is_repeated, of_record, type_of
+    from otelhooks.records import semconv
     from otelhooks.store import verdicts
     from otelhooks.store.reader import Wanted
-    from otelhooks.telemetry import semconv
 
     store, wanted = _open(store_path), Wanted(**names)
     if not store.path.exists():
@@ -373,7 +373,7 @@ def _say_unsent(path: Path) -> bool:
 
 
 def _say_elsewhere(first: str = "") -> None:
-    from otelhooks.config import exporter_variable
+    from otelhooks.process.environment import exporter_variable
 
     if variable := exporter_variable():
         hint = (

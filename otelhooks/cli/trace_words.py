@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.records import semconv
 from otelhooks.store import terminal
 from otelhooks.store.verdicts import is_about_approval
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

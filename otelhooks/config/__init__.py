@@ -1,6 +1,6 @@
 """Settings: arguments and environment variables become one frozen `Config`.
 
-The only module that reads the environment. Precedence: argument, then ``OTELHOOKS_<NAME>``, then
+Precedence: argument, then ``OTELHOOKS_<NAME>``, then
 ``OTEL_*``, then the default. An argument counts as given unless it is `UNSET`::
 
     config = load(policies=[...], mode="monitor")      # every parameter of otelhooks.instrument()
@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otelhooks.config import values as readers
 from otelhooks.config import variables
+from otelhooks.config.capture import CaptureMode
 from otelhooks.errors import ConfigError
-from otelhooks.telemetry.content import CaptureMode
+from otelhooks.process.environment import UNSAFE_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -258,47 +259,6 @@ _WITHOUT_VARIABLE = ("tracer_provider", "meter_provider", "logger_provider")
 VARIABLES = tuple(PREFIX + name.upper() for name in _READERS if name not in _WITHOUT_VARIABLE)
 """Every variable of otelhooks that is a setting."""
 
-UNSAFE_FILES = "OTELHOOKS_ALLOW_UNSAFE_POLICY_FILES"
-"""Variable that allows policy files that others can write, if its value is ``1``."""
-
-
-def is_run() -> bool:
-    """Return whether ``otelhooks run`` switched otelhooks on."""
-    return "OTELHOOKS_RUN" in os.environ
-
-
-def is_helper() -> bool:
-    """Return whether ``otelhooks run`` started the program that started this process."""
-    started = os.environ.get("OTELHOOKS_RUN_PID")
-    # If a process cannot be replaced (Windows), the program is a child of the named one.
-    program = os.getppid() if os.name == "nt" else os.getpid()
-    return started is not None and started != str(program)
-
-
-def allows_unsafe_files() -> bool:
-    """Return whether policy files that others can write are read. No argument can allow this."""
-    return os.environ.get(UNSAFE_FILES) == "1"
-
-
-def store_path() -> Path | None:
-    """Return the file that ``OTELHOOKS_STORE`` names; None if it is not set."""
-    named = os.environ.get("OTELHOOKS_STORE", "")
-    return readers.path(named, "OTELHOOKS_STORE") if named.strip() else None
-
-
-def stops() -> str:
-    """Return what ``OTELHOOKS_STOPS`` says; empty if it is not set."""
-    return os.environ.get("OTELHOOKS_STOPS", "").strip()
-
-
-def exporter_variable() -> str | None:
-    """Return a variable that has traces go elsewhere than to the local store; None if none is set.
-
-    They go there unless a program has providers of its own.
-    """
-    names = sorted(n for n, text in os.environ.items() if n.startswith("OTEL_") and text.strip())
-    return next((n for n in names if "EXPORTER" in n or n == "OTEL_CONFIG_FILE"), None)
-
 
 def check_variables() -> None:
     """Check for misspelt variables of otelhooks.
@@ -307,28 +267,6 @@ def check_variables() -> None:
         ConfigError: One of them could name rules.
     """
     variables.check(os.environ, (*VARIABLES, UNSAFE_FILES))
-
-
-HEDERA_VARIABLES = ("OPERATOR_ID", "OPERATOR_KEY", "NETWORK")
-"""Variables that define an operator for Hedera's SDKs. Source: hiero-sdk-python, `from_env`."""
-
-
-def hedera_operator() -> tuple[str, str, str] | None:
-    """Return account, private key and network of Hedera's operator; None if there is none.
-
-    The network defaults to ``testnet``, as in the SDK.
-    """
-    account, key, network = (os.environ.get(name, "").strip() for name in HEDERA_VARIABLES)
-    return (account, key, network or "testnet") if account and key else None
-
-
-def openai_agents_traces() -> tuple[bool, bool]:
-    """Return whether openai-agents finds a key to send its own traces, and whether they are off.
-
-    Source: agents.tracing.provider and agents.tracing.processors of openai-agents 0.24.
-    """
-    is_off = os.environ.get("OPENAI_AGENTS_DISABLE_TRACING", "").lower() in {"1", "true"}
-    return bool(os.environ.get("OPENAI_API_KEY")), is_off
 
 
 def load(**arguments: object) -> Config:

@@ -16,9 +16,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from otelhooks.config.capture import CaptureMode
 from otelhooks.config.variables import nearest
 from otelhooks.errors import ConfigError
-from otelhooks.telemetry.content import CaptureMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -62,7 +62,7 @@ from otelhooks.hooks.functions import (
     stop,
 )
 from otelhooks.hooks.runner import HookRunner
-from otelhooks.late import late_names
+from otelhooks.process.late import late_names
 from otelhooks.state import StateStore
 
 if TYPE_CHECKING:

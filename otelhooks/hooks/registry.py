@@ -19,6 +19,7 @@ from otelhooks.hooks.base import (
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.functions import FunctionHook
 from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.origins import Parts
 from otelhooks.hooks.verdict import Judge
 
 __all__ = ["EMPTY", "HookSet", "PointHooks", "Registration", "is_observed", "registrations"]
@@ -182,6 +183,7 @@ class HookSet:
     __slots__ = (
         "_in_stages",
         "_points",
+        "_tracing",
         "all",
         "can_deny",
         "has_background",
@@ -206,12 +208,18 @@ class HookSet:
         self.has_events: bool = "event" in self._points
         self.has_background: bool = any(r.background for r in self.all)
         self.transforms_results: bool = bool(self.at("post_tool_call").transformers)
-        self.traces: bool = any(getattr(r.judge, "traces", False) for r in self.all)
+        tracing: Any = (r.judge for r in self.all if getattr(r.judge, "traces", False))
+        self._tracing: Any = next(tracing, None)
+        self.traces: bool = self._tracing is not None
         self.can_deny: bool = any(r.kind in {"decide", "transform", "gate"} for r in self.all)
 
     def at(self, point: str) -> PointHooks:
         """Return the hooks of a point; an empty set if there are none."""
         return self._points.get(point, _NONE)
+
+    def outcome(self, result: Any, error: BaseException | None) -> Parts | None:
+        """Return what rules about origins remember of a tool's result; None if that is unknown."""
+        return self._tracing.outcome(result, error) if self.traces else None
 
     def in_stages(self) -> HookSet:
         """Return the set for a tool that normalizes, acts and commits in separate steps.

@@ -328,9 +328,7 @@ class HookRunner:
     def _came(self, context: HookContext, data: Any, error: BaseException | None = None) -> None:
         """Remember a result, or a failure, for the labels that the call has added."""
         if isinstance(context, OperationContext) and context.origins:
-            from otelhooks.policy.values.origins import outcome  # which few runners need
-
-            context.come(outcome(data, error) if self._hooks.traces else None)
+            context.come(self._hooks.outcome(data, error))
 
     # -- questions, compaction, stop, sub-agents --------------------------------------------------
 

@@ -34,7 +34,7 @@ from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.script_services import ScriptHost
 from otelhooks.pipeline.sessions import Scope, Session
 from otelhooks.policy.evaluate import PolicySet
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from otelhooks.records.users import User

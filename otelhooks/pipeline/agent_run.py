@@ -28,8 +28,8 @@ from otelhooks.pipeline.run_seat import PROMPT, RunRequest, RunSeat
 from otelhooks.pipeline.run_tracing import RunTracing
 from otelhooks.pipeline.runtime import Runtime, log
 from otelhooks.pipeline.sessions import Session
+from otelhooks.records import semconv
 from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.spans import error_type, fail, now_ns
 
 __all__ = ["RunRequest", "RunSeat", "agent_run"]

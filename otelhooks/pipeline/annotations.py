@@ -22,7 +22,7 @@ from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
 
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline.frames import SPAN, Op, current_frame
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.by_identity import ByIdentity
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import adopt, attributes_of, fail, put_on

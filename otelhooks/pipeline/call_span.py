@@ -22,7 +22,7 @@ from otelhooks.pipeline.annotations import Annotation, keep_failed
 from otelhooks.pipeline.frames import MAX_STEPS, SPAN, Op
 from otelhooks.pipeline.recording import record_verdict
 from otelhooks.pipeline.runtime import SUPPRESSED, Runtime
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.quiet import fails_open, report
 from otelhooks.telemetry.spans import adopt, exemplar, fail, native_span, put_notes, put_on
 from otelhooks.telemetry.verdicts import error_type_of

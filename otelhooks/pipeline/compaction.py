@@ -14,7 +14,7 @@ from otelhooks.hooks.drive import Raised
 from otelhooks.pipeline.drivers import Body, Operation
 from otelhooks.pipeline.frames import Op, current_frame, current_scope
 from otelhooks.pipeline.runtime import Runtime
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 __all__ = ["compaction"]
 

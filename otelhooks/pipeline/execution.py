@@ -30,8 +30,8 @@ from otelhooks.pipeline.runtime import SUPPRESSED, Runtime
 from otelhooks.pipeline.shadow import try_out
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.pipeline.tool_stages import Stopped
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open, report
 from otelhooks.telemetry.shapes import ToolShape
 from otelhooks.telemetry.spans import error_type

@@ -16,8 +16,8 @@ from otelhooks.hooks.context import current_branch
 from otelhooks.pipeline.drivers import Body, Operation
 from otelhooks.pipeline.frames import Op, current_frame, current_scope
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.records import semconv
 from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 
 __all__ = ["InteractionSeat", "interaction"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.policy.mcp import definitions
 from otelhooks.policy.mcp.definitions import Definition, Listed
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.events import WARN
 from otelhooks.telemetry.quiet import fails_open
 

@@ -24,7 +24,7 @@ from otelhooks.pipeline.hosted_tools import is_withheld
 from otelhooks.pipeline.model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.spending import spend
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.content import output_message, system_instructions, tool_definitions
 from otelhooks.telemetry.inference import SHARED_BY, noted, published
 from otelhooks.telemetry.quiet import fails_open, report

@@ -11,7 +11,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import refusal
 from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.hosted_tools import Hosted
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.content import messages as as_messages
 
 __all__ = ["ModelReply", "ModelRequest", "ModelSeat"]

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.plain_text import LOGGED, one_line
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.events import WARN
 from otelhooks.telemetry.quiet import fails_open
 

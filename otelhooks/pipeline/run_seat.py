@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import Verdict, refusal
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from otelhooks.pipeline.sessions import Session

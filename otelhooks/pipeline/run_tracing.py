@@ -18,7 +18,7 @@ from otelhooks.pipeline.frames import Op, Turn, with_frame
 from otelhooks.pipeline.run_seat import RunRequest
 from otelhooks.pipeline.runtime import Runtime, log
 from otelhooks.plain_text import LOGGED, one_line
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.content import message, messages, output_message, text_part
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, exemplar, fail, now_ns, put_notes

@@ -32,9 +32,9 @@ from otelhooks.pipeline import session_points, sessions
 from otelhooks.pipeline.frames import Op, current_scope
 from otelhooks.pipeline.pauses import Pauses
 from otelhooks.pipeline.sessions import Scope, Session, Sessions
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
 from otelhooks.records.failures import error_type
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open, report
 from otelhooks.telemetry.shapes import Shapes
 from otelhooks.telemetry.spans import Spans, exemplar, span_id_of, trace_id_of

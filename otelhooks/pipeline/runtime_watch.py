@@ -20,9 +20,9 @@ from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.parking import parked, parking
 from otelhooks.pipeline.recording import record_unawaited
 from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
 from otelhooks.records.failures import is_own, outline
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, span_id_of
 

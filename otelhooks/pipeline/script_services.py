@@ -9,7 +9,7 @@ from typing import Any
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.script_host import Host, Speaker
 from otelhooks.pipeline import runtime
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.events import INFO, WARN
 from otelhooks.telemetry.quiet import fails_open
 

@@ -11,7 +11,7 @@ from opentelemetry import trace
 
 from otelhooks.hooks import background, results
 from otelhooks.hooks.drive import Run, drive
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.spans import put_on
 
 if TYPE_CHECKING:

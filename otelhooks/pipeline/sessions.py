@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 
 from otelhooks.hooks.context import SessionContext
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span

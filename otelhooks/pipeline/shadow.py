@@ -14,7 +14,7 @@ from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.policy.candidate import Candidate, Known, said
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 __all__ = ["try_out"]
 

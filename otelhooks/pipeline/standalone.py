@@ -32,7 +32,7 @@ from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.process import forks
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, now_ns, put_notes
 from otelhooks.version import __version__

@@ -31,8 +31,8 @@ from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.sessions import Session
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.pipeline.tool_stages import in_stages
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 
 __all__ = ["tool"]

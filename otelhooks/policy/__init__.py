@@ -8,7 +8,6 @@ to ``otelhooks.instrument(policies=[...])``, or turn them into a hook with `enfo
 
 from typing import TYPE_CHECKING
 
-from otelhooks.late import late_names
 from otelhooks.policy.builders import (
     allow,
     allow_mcp,
@@ -35,6 +34,7 @@ from otelhooks.policy.rules import (
     Rule,
     flatten_policies,
 )
+from otelhooks.process.late import late_names
 
 if TYPE_CHECKING:
     from otelhooks.hooks.compat.tool_bound import AbstractPolicy

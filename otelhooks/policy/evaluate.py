@@ -38,7 +38,7 @@ from otelhooks.policy.rules import (
     rule_ids,
 )
 from otelhooks.policy.selectors import EXACT
-from otelhooks.policy.values.origins import came_from
+from otelhooks.policy.values.origins import came_from, outcome
 from otelhooks.policy.values.spoken import all_said
 from otelhooks.records.failures import says_all
 
@@ -257,6 +257,8 @@ class PolicySet:
         self.reads_annotations: bool = any(rule.annotations is not None for rule in self.rules)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
+
+    outcome = staticmethod(outcome)
 
     def with_rules(
         self, rules: Sequence[Policy | Sequence[Policy]], *, source: str = "code"

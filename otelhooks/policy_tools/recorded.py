@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import RECORD_REQUIRED, UNRECORDED_POLICY
 from otelhooks.policy import stops
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.masking import MASK
 
 __all__ = ["RecordedCall", "Source", "read_call"]

@@ -21,7 +21,7 @@ from pydantic_core import from_json
 from otelhooks.errors import ConfigError
 from otelhooks.policy_tools.otlp_calls import otlp_calls
 from otelhooks.policy_tools.recorded import RecordedCall, Source, read_call
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 __all__ = [
     "JaegerSource",

@@ -41,7 +41,7 @@ def refuse_decision(answer: Any) -> None:
     """
     if answer is None:
         return
-    from otelhooks.types import HookResult
+    from otelhooks.records.hook_result import HookResult
 
     if isinstance(answer, HookResult) and (not answer.allow or answer.changes()):
         raise WrongAnswer(

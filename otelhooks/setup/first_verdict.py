@@ -10,12 +10,12 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from otelhooks.config import is_helper
 from otelhooks.hooks.verdict import ALLOW, DENY
 from otelhooks.plain_text import one_line
 from otelhooks.process.console import program_logs
+from otelhooks.process.environment import is_helper
+from otelhooks.records import semconv
 from otelhooks.setup.unasked import is_one_of_several
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:

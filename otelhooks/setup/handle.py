@@ -25,10 +25,10 @@ from otelhooks.policy import stops
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy
 from otelhooks.process import forks
+from otelhooks.records import semconv
 from otelhooks.setup import catalogue, guarded
 from otelhooks.setup.kinds import HINT, unmatched
 from otelhooks.setup.policies import Policies
-from otelhooks.telemetry import semconv
 from otelhooks.version import __version__
 
 if TYPE_CHECKING:

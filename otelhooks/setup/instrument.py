@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
-from otelhooks.config import UNSET, Config, Unset, is_helper, is_run, load
+from otelhooks.config import UNSET, Config, Unset, load
 from otelhooks.config.variables import nearest
 from otelhooks.errors import ConfigError
 from otelhooks.hooks import background, runner
@@ -26,6 +26,8 @@ from otelhooks.policy import stops
 from otelhooks.policy.mcp import definitions
 from otelhooks.policy.prices import put_in_force
 from otelhooks.process import exits, forks, signals
+from otelhooks.process.environment import is_helper, is_run
+from otelhooks.records import semconv
 from otelhooks.setup import (
     catalogue,
     first_verdict,
@@ -46,7 +48,6 @@ from otelhooks.setup.handle import (
     split,
 )
 from otelhooks.setup.policies import Policies
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.version import __version__
 

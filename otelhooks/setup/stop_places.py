@@ -8,10 +8,10 @@ import stat
 from collections.abc import Generator
 from pathlib import Path
 
-from otelhooks.config.folders import user_folder
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import without_credentials
 from otelhooks.policy.stops import Hidden, Place, Stop, as_text, read, unreadable
+from otelhooks.process.folders import user_folder
 from otelhooks.store.redis_server import RedisServer, is_redis
 
 __all__ = ["place_of"]

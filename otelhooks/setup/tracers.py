@@ -12,7 +12,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from otelhooks.config import openai_agents_traces
+from otelhooks.process.environment import openai_agents_traces
 from otelhooks.telemetry.quiet import fails_open
 
 __all__ = ["Tracer", "active", "installed", "sends_traces", "tell"]

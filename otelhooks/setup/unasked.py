@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from otelhooks.records import semconv
 from otelhooks.setup.catalogue import ADAPTERS
 from otelhooks.setup.ungoverned import ungoverned
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from otelhooks.pipeline.runtime import Runtime

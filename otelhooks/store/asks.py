@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from otelhooks.records import semconv
 from otelhooks.store.verdicts import is_about_approval
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

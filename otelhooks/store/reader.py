@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otelhooks.errors import ConfigError
+from otelhooks.records import semconv
 from otelhooks.store import codec, schema, verdicts
 from otelhooks.store.records import (
     Event,
@@ -21,7 +22,6 @@ from otelhooks.store.records import (
     TraceSummary,
 )
 from otelhooks.store.rows import read_event, read_span, read_summary
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from otelhooks.records import semconv
 from otelhooks.store import codec, verdicts
 from otelhooks.store.records import Event, Origin, Span, SpanEvent, SpanLink, Status, TraceSummary
 from otelhooks.store.totals import add_up, is_agent
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

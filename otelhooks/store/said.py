@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import from_json
 
 from otelhooks.plain_text import counted
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from otelhooks.store.records import Event, Span

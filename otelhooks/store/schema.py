@@ -15,7 +15,8 @@ from typing import Literal
 from urllib.parse import quote
 
 from otelhooks.errors import ConfigError
-from otelhooks.telemetry import semconv
+from otelhooks.process import environment, folders
+from otelhooks.records import semconv
 
 APPLICATION_ID = 0x4F544C48  # "OTLH"
 SCHEMA_VERSION = 1
@@ -129,10 +130,7 @@ def default_store_path() -> Path:
     Raises:
         ConfigError: Neither is known.
     """
-    from otelhooks import config
-    from otelhooks.config import folders
-
-    if (named := config.store_path()) is not None:
+    if (named := environment.store_path()) is not None:
         return named
     return folders.user_folder("data", "OTELHOOKS_STORE") / "store.db"
 

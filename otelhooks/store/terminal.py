@@ -17,8 +17,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from otelhooks.plain_text import one_line
+from otelhooks.records import semconv
 from otelhooks.store.verdicts import Mood, Verdict, read_verdict
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

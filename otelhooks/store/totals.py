@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 __all__ = ["Totals", "add_up", "is_agent"]
 

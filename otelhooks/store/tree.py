@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from otelhooks.plain_text import one_line, sanitize
+from otelhooks.records import semconv
 from otelhooks.store import verdicts
 from otelhooks.store.asks import in_one_row
 from otelhooks.store.said import EARLIER, Said, what_was_said
@@ -27,7 +28,6 @@ from otelhooks.store.terminal import (
 )
 from otelhooks.store.totals import add_up, is_agent
 from otelhooks.store.verdicts import is_about_approval, read_verdict
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

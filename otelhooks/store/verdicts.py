@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from otelhooks.config.capture import CaptureMode
 from otelhooks.hooks.verdict import text_of
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.masking import MASK, MAX_DEPTH, Redactor
 from otelhooks.telemetry.media_parts import media_part
 from otelhooks.telemetry.secret_names import is_secret_key
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_LIMIT",
     "MASK",
-    "CaptureMode",
     "Content",
     "Redactor",
     "is_secret_key",
@@ -64,25 +63,6 @@ Message: TypeAlias = dict[str, Any]
 
 DEFAULT_LIMIT = 65_536
 """Most characters of one content attribute."""
-
-
-class CaptureMode(str, Enum):
-    """Where content is recorded; the default records none."""
-
-    NO_CONTENT = "NO_CONTENT"
-    SPAN_ONLY = "SPAN_ONLY"
-    EVENT_ONLY = "EVENT_ONLY"
-    SPAN_AND_EVENT = "SPAN_AND_EVENT"
-
-    @property
-    def on_span(self) -> bool:
-        """True if spans carry content."""
-        return self in (CaptureMode.SPAN_ONLY, CaptureMode.SPAN_AND_EVENT)
-
-    @property
-    def on_event(self) -> bool:
-        """True if log records carry content."""
-        return self in (CaptureMode.EVENT_ONLY, CaptureMode.SPAN_AND_EVENT)
 
 
 class Content:

@@ -16,7 +16,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

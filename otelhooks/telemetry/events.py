@@ -21,8 +21,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.records import semconv
 from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.quiet import fails_open
 
 SHARED_BY = "opentelemetry.util.genai.invocation"

@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from opentelemetry.metrics import NoOpMeter, Observation, get_meter_provider
 
+from otelhooks.records import semconv
 from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.by_identity import ByIdentity
 from otelhooks.telemetry.counters import CellCounter, exemplar_context
 from otelhooks.telemetry.histograms import CellHistogram, Waiting

@@ -21,7 +21,7 @@ import urllib.request
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.events import WARN, EventLog
 from otelhooks.telemetry.masking import Redactor
 from otelhooks.telemetry.providers import Providers, resolve

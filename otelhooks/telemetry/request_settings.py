@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 __all__ = ["instructions_in", "request_attributes"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
+from otelhooks.records import semconv
 from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

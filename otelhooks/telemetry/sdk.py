@@ -30,8 +30,8 @@ from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioB
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from otelhooks.errors import ConfigError
+from otelhooks.records import semconv
 from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.built import NOWHERE, SIGNALS, Built, no_providers
 from otelhooks.telemetry.exporters import exporters
 from otelhooks.telemetry.samplers import KeepVerdicts, ratio_of

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from otelhooks.records import semconv
 from otelhooks.records.failures import error_type
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:

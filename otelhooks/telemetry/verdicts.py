@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
+from otelhooks.records import semconv
 from otelhooks.records.failures import error_type, says_all
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.content import Content
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from otelhooks.plain_text import one_line, sanitize
+from otelhooks.records import semconv
 from otelhooks.store import terminal
 from otelhooks.store import tree as trees
 from otelhooks.store.asks import in_one_row
 from otelhooks.store.reader import AmbiguousTraceError, Wanted
 from otelhooks.store.records import Span, Trace, TraceSummary
 from otelhooks.store.verdicts import read_verdict
-from otelhooks.telemetry import semconv
 from otelhooks.ui.site import Site
 
 __all__ = ["live", "live_rows", "run", "runs"]

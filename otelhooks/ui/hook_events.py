@@ -8,9 +8,9 @@ from pydantic_core import from_json
 
 from otelhooks import types
 from otelhooks.hooks.runner import EVENT_TYPES
+from otelhooks.records import semconv
 from otelhooks.store.records import Span
 from otelhooks.store.verdicts import RANK_REFUSED, is_about_approval, rank
-from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,11 +30,11 @@ from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line, without_credentials
 from otelhooks.policy_tools.otlp_calls import attributes_of, id_of, otlp_spans
 from otelhooks.policy_tools.servers import Web, has_failed, items_in, jaeger_spans
+from otelhooks.records import semconv
 from otelhooks.store import terminal
 from otelhooks.store.reader import Store, Wanted
 from otelhooks.store.records import Trace
 from otelhooks.store.writer import SqliteSpanExporter, check
-from otelhooks.telemetry import semconv
 from otelhooks.ui.links import check_address, grafana_link
 
 if TYPE_CHECKING:

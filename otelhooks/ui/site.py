@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from otelhooks import config
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import counted, sanitize
 from otelhooks.policy.stops import Place, Stop
+from otelhooks.process import environment
 from otelhooks.setup.stop_places import place_of
 from otelhooks.store.reader import Store
 from otelhooks.store.schema import StoreError
@@ -114,7 +114,7 @@ class Site:
             check_address(settings.grafana)
         self.store: Store = self.server or Store(settings.store)
         self.form: str = form_token(settings.token)
-        self.stops: Place | None = place_of(config.stops())
+        self.stops: Place | None = place_of(environment.stops())
         self.answered: dict[str, float] = {}
         self.over: threading.Event = threading.Event()
         loader = jinja2.FileSystemLoader(os.path.join(FOLDER, "templates"))

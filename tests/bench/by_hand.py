@@ -17,7 +17,8 @@ from opentelemetry.sdk.metrics.export import Histogram
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import set_span_in_context
 
-from otelhooks.telemetry import otlp_encoder, semconv
+from otelhooks.records import semconv
+from otelhooks.telemetry import otlp_encoder
 from tests.bench.measure import Contender, Sink
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.sending import attributes_of
 
 CALLS = 9  # of tools in a turn

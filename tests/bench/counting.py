@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.metrics import QUEUE_CAPACITY, Instruments
 from tests.bench.measure import Contender, Row, Sink, alternate
 

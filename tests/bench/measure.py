@@ -30,7 +30,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import Sampler
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 TURNS = 10  # in a round
 FLOOR_SPANS = 200  # in a turn

@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from otelhooks.records import semconv
 from otelhooks.store.writer import SqliteSpanExporter
-from otelhooks.telemetry import semconv
 from tests.bench.measure import Row, empty_call, scaled
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.bench.collector import BARE, CHAINS, HOLDING, WITH_KAFKA, Burst, table
 from tests.bench.collector_load import SPANS, TURNS, Turns, turns
 from tests.e2e.sending import attributes_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.asking import Jaeger, Prometheus, eventually
 from tests.e2e.conftest import Traffic
 from tests.e2e.stack.webhook import Webhook

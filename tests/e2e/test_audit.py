@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.asking import eventually_equal
 from tests.e2e.conftest import Traffic
 from tests.e2e.stack.stack import Stack

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pytest
 import yaml
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.deploy.test_compose import COLLECTORS, GATEWAYS, PROFILES, STARTED, mounts
 from tests.e2e.asking import Jaeger, Prometheus, eventually, eventually_equal, get, own_metric
 from tests.e2e.sending import Sender

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.agents import DECISIONS
 from tests.e2e.asking import Jaeger, Prometheus, eventually, eventually_equal, own_metric
 from tests.e2e.conftest import TO_STORE, agent_of, start_agent

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.asking import Jaeger, eventually
 from tests.e2e.sending import Sender
 from tests.e2e.stack.stack import Stack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.agents import DECISIONS
 from tests.e2e.asking import Jaeger, Prometheus, eventually, eventually_equal
 from tests.e2e.conftest import TURNS, Traffic

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.asking import Jaeger, eventually
 from tests.e2e.sending import Sender
 from tests.e2e.stack.process import Process

@@ -23,7 +23,8 @@ from opentelemetry.sdk.resources import Resource
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.telemetry import metrics, semconv
+from otelhooks.records import semconv
+from otelhooks.telemetry import metrics
 from tests.e2e.asking import eventually, get
 from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import FILES, PROMETHEUS_FLAGS

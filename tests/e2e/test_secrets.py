@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.agents import PLANTED, SECRETS
 from tests.e2e.asking import Jaeger, eventually, get
 from tests.e2e.conftest import Traffic

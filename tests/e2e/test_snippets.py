@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.asking import eventually
 from tests.e2e.sending import Sender
 from tests.e2e.stack.process import Process

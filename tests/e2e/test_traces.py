@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.agents import DECISIONS
 from tests.e2e.asking import Jaeger
 from tests.e2e.conftest import TURNS, Traffic

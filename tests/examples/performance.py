@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import otelhooks
 from otelhooks.demo import story, styles
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests import conformance
 from tests.examples.documents import EXAMPLES
 from tests.examples.example import Example, Line

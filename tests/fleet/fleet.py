@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.asking import Jaeger, Prometheus, eventually_equal, own_metric
 from tests.e2e.conftest import TO_STORE
 from tests.e2e.stack.process import Process

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.asking import eventually, eventually_equal
 from tests.e2e.fault_table import AddRow
 from tests.e2e.sending import Sender, attributes_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.agents import DECISIONS
 from tests.e2e.asking import eventually_equal
 from tests.e2e.conftest import Agent, agent_of

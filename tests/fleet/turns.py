@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.e2e.sending import Sender, attributes_of
 
 SPANS = 6

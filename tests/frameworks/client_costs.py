@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics import Histogram as SdkHistogram
 
 import otelhooks
 from otelhooks import hooks, policy
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.canned import CALLS, CLIENTS, TEXT, Client, Wire
 
 __all__ = ["Costs", "Limits"]

@@ -58,8 +58,8 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.patching import patches, seats, versions
+from otelhooks.records import semconv
 from otelhooks.setup.catalogue import adapter
-from otelhooks.telemetry import semconv
 from tests import conformance
 from tests.frameworks.paths import performed
 

@@ -24,7 +24,7 @@ import otelhooks
 from otelhooks import approvals, policy
 from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 PAUSED = "(paused)"
 REASON = "Money leaves."

@@ -31,7 +31,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import otelhooks
 from otelhooks import hooks, policy, types
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.examples.stage import Actor, Host
 from tests.frameworks.contract import ANSWER, DANGER, REASON, SAFE, Ask, Path, Seen, World
 

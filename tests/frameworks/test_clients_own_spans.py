@@ -11,8 +11,8 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
 import otelhooks
+from otelhooks.records import semconv
 from otelhooks.store.totals import add_up
-from otelhooks.telemetry import semconv
 from tests.frameworks import model_double, test_clients_anthropic
 from tests.frameworks.loops import DANGER, DENY, SAFE, Tools
 from tests.frameworks.model_double import Double, served

@@ -19,7 +19,7 @@ from crewai.tools import tool
 
 from otelhooks import errors, hooks, policy, types
 from otelhooks.frameworks.crewai.scripted import agent_of, scripted_model
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

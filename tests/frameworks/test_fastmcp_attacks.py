@@ -21,7 +21,7 @@ from fastmcp.tools.tool_transform import ToolTransformConfig
 
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.fastmcp.scripted import caller, client, server_of, tool_objects
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import REASON, World
 from tests.frameworks.mcp_pinned import (  # noqa: F401  # fixtures
     CHANGED,

@@ -16,7 +16,7 @@ from google.genai import types
 
 from otelhooks import policy
 from otelhooks.frameworks.google_adk.scripted import converse, runner_of, scripted_model
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import World
 from tests.frameworks.test_google_adk import agent_of
 from tests.frameworks.test_google_adk import pytestmark as ignored

@@ -48,7 +48,7 @@ from otelhooks.frameworks.google_adk.scripted import (
     scripted_model,
     text_of,
 )
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import ANSWER, DANGER, REASON, SAFE, Ask, Seen, World
 from tests.frameworks.google_adk_world import converse_live, live_model
 from tests.frameworks.test_google_adk import SSE, VERSION, agent_of, tools_of

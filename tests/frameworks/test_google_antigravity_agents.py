@@ -18,7 +18,7 @@ from google.antigravity import types
 import otelhooks
 from otelhooks import hooks, policy
 from otelhooks.errors import ConfigError
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.antigravity_world import (
     TASK,
     ask,

@@ -26,7 +26,7 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
 from otelhooks.patching import versions
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.antigravity_world import (
     ask,
     command,

@@ -25,7 +25,7 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.frameworks.google_antigravity.scripted import prove
 from otelhooks.frameworks.kit.remote import loops
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.antigravity_world import ask, converse, model_of, started, tools_of
 from tests.frameworks.contract import ANSWER, DANGER, SAFE, World
 

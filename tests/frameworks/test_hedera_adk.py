@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from otelhooks import policy
 from otelhooks.frameworks.google_adk import scripted
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import World
 from tests.frameworks.hedera_world import Client, OneStep, Phased, configured, tools_of
 

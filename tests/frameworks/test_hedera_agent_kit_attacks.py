@@ -23,7 +23,7 @@ import otelhooks
 from otelhooks import policy
 from otelhooks.errors import SeatError
 from otelhooks.patching import versions
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import REASON, Seen
 from tests.frameworks.hedera_fixtures import on, seen  # noqa: F401  # fixtures
 from tests.frameworks.hedera_world import (

@@ -25,7 +25,7 @@ from opentelemetry.trace import StatusCode
 
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.hedera_agent_kit.calls import ApiCall
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import ANSWER, DANGER, REASON, Seen, World
 from tests.frameworks.hedera_fixtures import client, ledger, on, seen  # noqa: F401  # fixtures
 from tests.frameworks.hedera_world import (

@@ -20,7 +20,7 @@ from langchain_core.messages import AIMessage
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.agents_langchain import (
     NO_V3,
     PATHS,

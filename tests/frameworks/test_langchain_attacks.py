@@ -37,7 +37,7 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
 from otelhooks.patching import versions
 from otelhooks.pipeline.runtime import Runtime
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.agents_langchain import (
     ScriptedModel,
     StreamingModel,

@@ -14,7 +14,7 @@ from langchain_classic.chains.base import Chain
 
 import otelhooks
 from otelhooks import hooks, types
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.agents_executor import PATHS
 from tests.frameworks.contract import REASON, Contract
 

@@ -21,7 +21,7 @@ from otelhooks.pipeline.drivers import adrive
 from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import World
 from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixtures
 from tests.frameworks.mcp_world import (

@@ -20,7 +20,7 @@ from otelhooks import policy, types
 from otelhooks.cli.mcp_servers import definitions
 from otelhooks.errors import ConfigError
 from otelhooks.policy.mcp.definitions import fields_of
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixture
 from tests.frameworks.mcp_pinned import (  # noqa: F401  # fixtures are among them
     CHANGED,

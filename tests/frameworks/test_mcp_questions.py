@@ -16,7 +16,7 @@ from mcp import types as wire
 
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.mcp.questions import Elicitation
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixtures
 from tests.frameworks.mcp_world import (
     IS_2,

@@ -14,7 +14,7 @@ pytest.importorskip("mcp")
 from mcp import ClientSession, stdio_client  # copies, made before anything is instrumented
 
 from otelhooks import hooks, policy, types
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.contract import World
 from tests.frameworks.mcp_fixtures import http_server, on, ran  # noqa: F401  # fixtures
 from tests.frameworks.mcp_world import (

@@ -17,7 +17,7 @@ from mcp import types as wire
 
 from otelhooks import policy
 from otelhooks.frameworks.kit import contents
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests import conformance
 from tests.frameworks.contract import World
 from tests.frameworks.mcp_fixtures import on, ran  # noqa: F401  # fixtures

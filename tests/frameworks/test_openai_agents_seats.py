@@ -32,7 +32,7 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
 from otelhooks.frameworks.openai_agents.scripted import ScriptedModel, prove
 from otelhooks.patching import versions
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("openai-agents").split(".")[:2])
 REASON = "Nobody may do that here."

@@ -25,7 +25,7 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolse
 
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.pydantic_ai import passages
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.test_pydantic_ai_seats import (
     Script,
     agent_of,

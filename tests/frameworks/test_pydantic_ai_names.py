@@ -18,7 +18,7 @@ from pydantic_ai.toolsets import CombinedToolset, FunctionToolset
 import otelhooks
 from otelhooks import policy, types
 from otelhooks.frameworks.pydantic_ai.scripted import scripted_model
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 Make = Callable[[Any], Any]
 

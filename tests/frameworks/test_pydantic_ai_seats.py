@@ -22,7 +22,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, Tool
 import otelhooks
 from otelhooks import errors, hooks, policy, types
 from otelhooks.frameworks.pydantic_ai.scripted import prove, scripted_model
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.mcp_world import make_server
 from tests.frameworks.test_pydantic_ai import in_process
 

@@ -27,7 +27,7 @@ import otelhooks
 from otelhooks import errors, hooks, policy, types
 from otelhooks.frameworks.strands.scripted import prove, scripted_model
 from otelhooks.frameworks.strands.tools import Tool
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.frameworks.mcp_world import make_server
 from tests.frameworks.test_strands import in_process
 

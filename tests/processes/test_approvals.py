@@ -16,8 +16,8 @@ import pytest
 from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.errors import ConfigError
+from otelhooks.records import semconv
 from otelhooks.store.reader import Store
-from otelhooks.telemetry import semconv
 from tests.processes.at_terminal import at_terminal
 from tests.programs import Start, starting
 

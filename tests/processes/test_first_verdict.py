@@ -59,7 +59,7 @@ def test_a_name_that_no_code_of_the_program_has_is_not_repeated(stderr):
     line, *_ = stderr(
         """
         from otelhooks.hooks.verdict import Verdict
-        from otelhooks.telemetry.semconv import TOOL_NAME_OTHER
+        from otelhooks.records.semconv import TOOL_NAME_OTHER
         from otelhooks.pipeline import runtime
         start()
         verdict = Verdict("pre_tool_call", "allow")

@@ -27,8 +27,8 @@ from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.answers import Answers, Asked
 from otelhooks.policy.limits.counters import Counter, MemoryStorage
+from otelhooks.records import semconv
 from otelhooks.store.labels import LabelBook
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.metrics import Instruments
 
 pytestmark = [

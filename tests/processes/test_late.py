@@ -16,8 +16,8 @@ import pytest
 
 import otelhooks
 from otelhooks import audit, hooks, policy, types
-from otelhooks.late import late_names
 from otelhooks.process.forks import held_over_forks
+from otelhooks.process.late import late_names
 
 PACKAGES = [otelhooks, audit, hooks, policy, types]
 

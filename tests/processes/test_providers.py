@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 def run(code: str, tmp_path) -> str:
@@ -60,7 +60,7 @@ def test_a_forked_child_stores_its_spans_under_an_identity_of_its_own(tmp_path, 
         import multiprocessing, os, sys, warnings
         warnings.simplefilter("ignore")
         from otelhooks.config import load
-        from otelhooks.telemetry import semconv
+        from otelhooks.records import semconv
         from otelhooks.telemetry.providers import resolve
 
         providers = resolve(load())

@@ -16,7 +16,7 @@ import otelhooks
 from otelhooks import policy, types
 from otelhooks.errors import Denied
 from otelhooks.policy.limits.counters import Counter
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.servers.redis_server import NEEDS_REDIS, Server
 
 pytestmark = [NEEDS_REDIS, pytest.mark.usefixtures("dropped_connections")]

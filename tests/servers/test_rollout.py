@@ -27,7 +27,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otelhooks.audit import check
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.ports import free_ports
 
 pytest.importorskip("uvicorn_worker", reason="the servers of tests/locks/rollout.txt are not here")

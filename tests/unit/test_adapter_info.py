@@ -3,7 +3,7 @@
 import pytest
 
 import otelhooks
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from otelhooks import hooks, policy, types
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.patching import patches, versions
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 PAGE = Path(__file__).parents[2] / "docs" / "writing-an-adapter.md"
 

@@ -18,7 +18,7 @@ from opentelemetry.trace import StatusCode
 
 import otelhooks
 from otelhooks import errors, hooks, policy, types
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 NO_DELETES = policy.deny("delete", id="no_deletes")
 RULES = (NO_DELETES, policy.allow("search"))

@@ -17,8 +17,8 @@ import otelhooks
 from otelhooks import policy, types
 from otelhooks.approvals import Approval, Queue, Terminal, Unavailable, first_of
 from otelhooks.errors import Denied
+from otelhooks.records import semconv
 from otelhooks.store import connection
-from otelhooks.telemetry import semconv
 from otelhooks.utils.interactive import ask_user_handler
 
 CALL = types.ToolCall(name="t", args={"x": 1})

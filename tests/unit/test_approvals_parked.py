@@ -18,7 +18,7 @@ from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit import test_kit
 from tests.unit.test_kit import Tool, guarded
 

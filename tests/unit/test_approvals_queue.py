@@ -28,8 +28,8 @@ from otelhooks.approvals.questions import Answer, Question, check, doubts
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
+from otelhooks.records import semconv
 from otelhooks.store import schema
-from otelhooks.telemetry import semconv
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from otelhooks.approvals import webhook
 from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.errors import ConfigError, Denied
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 KEY = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

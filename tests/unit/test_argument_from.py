@@ -830,7 +830,7 @@ class TestFiles:
         from otelhooks.policy_tools.recorded import read_call
         from otelhooks.policy_tools.replay import replay
         from otelhooks.policy_tools.subject import Subject
-        from otelhooks.telemetry import semconv
+        from otelhooks.records import semconv
 
         attributes = {
             semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,

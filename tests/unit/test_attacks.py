@@ -30,7 +30,7 @@ from otelhooks.pipeline.drivers import drive
 from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 REFUSED = "The call was refused because a policy check failed."
 

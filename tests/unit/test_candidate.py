@@ -19,7 +19,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
 from otelhooks.policy import candidate as candidate_module
 from otelhooks.policy.candidate import Candidate
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit.noting import Tool
 
 CANDIDATE = "otelhooks.candidate."

@@ -31,9 +31,9 @@ from opentelemetry.trace.span import TraceState
 from rich.cells import cell_len
 
 from otelhooks.cli.trace import trace
+from otelhooks.records import semconv
 from otelhooks.store.totals import add_up
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
-from otelhooks.telemetry import semconv
 from tests.logs import InMemoryLogRecordExporter
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import otelhooks
 from otelhooks import hooks, types
 from otelhooks.errors import Denied
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 Result = types.HookResult
 RUN = "invoke_agent ops"

@@ -14,7 +14,7 @@ from otelhooks import policy, types
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.policy import prices
 from otelhooks.policy.prices import LIST, Prices
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 MILLION = 1_000_000
 OWN = {"m-*": {"input": 2, "output": 4}}

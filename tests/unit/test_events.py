@@ -9,7 +9,7 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.events import DEBUG, ERROR, INFO, WARN, EventLog
 from tests.logs import InMemoryLogRecordExporter
 

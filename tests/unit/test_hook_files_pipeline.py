@@ -15,7 +15,7 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.policy.files import load
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 class Files:

@@ -13,7 +13,7 @@ import otelhooks
 from otelhooks import hooks, types
 from otelhooks.errors import Denied
 from otelhooks.hooks import HookContext, base
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 CALL = types.ToolCall(name="t", args={"x": 1})
 

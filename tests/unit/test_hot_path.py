@@ -28,7 +28,7 @@ from otelhooks import policy, types
 from otelhooks.errors import Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline.frames import Op
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 CALLS = 20
 MODEL_ATTRIBUTES = 9

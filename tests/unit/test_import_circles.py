@@ -1,8 +1,9 @@
-"""No modules of the library import each other in a circle: not late, and not for types either."""
+"""Imports of the library go one way: not late, and not for types, do they come back."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,13 +30,58 @@ def imported(module: str, node: ast.AST) -> Iterator[str]:
             yield from imported(module, child)
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    imports = {
+FLOORS: tuple[set[str], ...] = (
+    {"errors", "plain_text", "secret_forms", "state", "version"},
+    {"records"},
+    {"process"},
+    {"patching", "store", "types"},
+    {"hooks"},
+    {"policy"},
+    {"config"},
+    {"telemetry"},
+    {"approvals", "audit"},
+    {"pipeline", "utils"},
+    {"setup"},
+    {"loops", "policy_tools"},
+    {"otelhooks"},
+    {"frameworks", "ui"},
+    {"demo"},
+    {"cli"},
+    {"__main__"},
+)
+"""Packages and modules at the top of the library, each above what it imports."""
+
+ALIAS = "otelhooks.hooks.policy"
+"""google-antigravity has its policies there."""
+
+
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Return what each module imports from the library."""
+    found = {
         module: set(imported(module, ast.parse(path.read_text("utf-8"))))
         for module, path in MODULES.items()
     }
-    known = {module: names & MODULES.keys() - {module} for module, names in imports.items()}
+    return {module: names & MODULES.keys() - {module} for module, names in found.items()}
 
-    order = list(graphlib.TopologicalSorter(known).static_order())  # CycleError names a circle
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    order = list(graphlib.TopologicalSorter(imports()).static_order())  # CycleError names a circle
 
     assert order.index("otelhooks.errors") < order.index("otelhooks.pipeline.runtime")
+
+
+def test_packages_import_only_packages_below_them() -> None:
+    floor_of = {name: floor for floor, names in enumerate(FLOORS) for name in names}
+
+    def top(module: str) -> str:
+        return module.split(".")[1] if "." in module else module
+
+    assert {top(module) for module in MODULES} == floor_of.keys()
+    assert [
+        f"{module} imports {name}"
+        for module, names in imports().items()
+        for name in names
+        if module != ALIAS and top(name) != top(module)
+        if floor_of[top(name)] >= floor_of[top(module)]
+    ] == []

@@ -16,8 +16,8 @@ from otelhooks import hooks, policy, types
 from otelhooks.audit import Audit
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.pipeline import runtime
+from otelhooks.records import semconv
 from otelhooks.setup import guarded
-from otelhooks.telemetry import semconv
 
 Result = types.HookResult
 

@@ -18,7 +18,7 @@ from otelhooks.frameworks.kit.objects.functions import kind_of
 from otelhooks.frameworks.kit.passages import Guarded
 from otelhooks.patching.adapters import Adapter
 from otelhooks.patching.seats import PASS, REFUSE, Switch
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 DENY = policy.deny("danger", reason="Not that.")
 

@@ -12,7 +12,7 @@ import otelhooks
 from otelhooks import hooks, policy
 from otelhooks.frameworks.kit.telemetry import in_place_of_own
 from otelhooks.pipeline.frames import current_frame
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit import test_kit
 from tests.unit.test_kit import Tool, guarded
 from tests.unit.test_kit_delivery import Run

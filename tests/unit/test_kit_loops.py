@@ -15,7 +15,7 @@ from otelhooks.frameworks.kit import unjudged
 from otelhooks.frameworks.kit.remote import asked, loops
 from otelhooks.frameworks.kit.telemetry import replaces_spans
 from otelhooks.hooks.calls import Call
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 REASON = "Not that."
 

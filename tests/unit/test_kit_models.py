@@ -15,7 +15,7 @@ from otelhooks import errors, hooks, types
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.mcp.questions import Question
 from otelhooks.patching import patches, versions
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 def text(words: str) -> Any:

@@ -20,7 +20,7 @@ from otelhooks.patching.seats import GUARD, Switch, find
 from otelhooks.pipeline import leads
 from otelhooks.pipeline.leads import next_seat_of, stages_of
 from otelhooks.pipeline.permits import NextSeat
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 REASON = "Not that."
 NOT_ETC = policy.deny("danger", when=lambda args: args.get("path") == "/etc", reason=REASON)

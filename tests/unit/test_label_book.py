@@ -18,10 +18,10 @@ from otelhooks.errors import Denied
 from otelhooks.hooks.context import SessionContext
 from otelhooks.hooks.labels import Labels
 from otelhooks.hooks.origins import Origins
+from otelhooks.records import semconv
 from otelhooks.store import connection, labels
 from otelhooks.store.labels import LabelBook
 from otelhooks.store.schema import StoreError
-from otelhooks.telemetry import semconv
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool as run_tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy import labels as label_module
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 Result = types.HookResult
 RULES = [

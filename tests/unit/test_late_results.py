@@ -14,7 +14,7 @@ import pytest
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 REDACTED = "redacted"
 

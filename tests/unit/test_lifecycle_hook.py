@@ -11,7 +11,7 @@ from otelhooks import hooks, types
 from otelhooks.hooks import HookContext, HookRunner, base
 from otelhooks.hooks.compat import lifecycle
 from otelhooks.hooks.registry import registrations
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 pytestmark = pytest.mark.anyio
 Result = types.HookResult

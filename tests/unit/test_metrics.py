@@ -22,7 +22,8 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.trace import TracerProvider
 
-from otelhooks.telemetry import counters, metrics, semconv
+from otelhooks.records import semconv
+from otelhooks.telemetry import counters, metrics
 from otelhooks.telemetry.metrics import Instruments
 
 ALLOW = {semconv.POLICY_DECISION: semconv.DECISION_ALLOW}

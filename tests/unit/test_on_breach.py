@@ -17,7 +17,7 @@ from otelhooks.errors import ConfigError, PolicyFileError
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.verdict import Approval, Ruling
 from otelhooks.policy.limits import counters
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit import test_kit
 from tests.unit.noting import Tool
 from tests.unit.test_counters import Time

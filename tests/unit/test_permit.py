@@ -19,8 +19,8 @@ from otelhooks.pipeline.drivers import drive
 from otelhooks.pipeline.permits import NextSeat, Permits
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
-from otelhooks.telemetry import semconv
 
 
 class Outer(ToolSeat):

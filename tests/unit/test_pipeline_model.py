@@ -13,7 +13,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.telemetry import inference, semconv
+from otelhooks.records import semconv
+from otelhooks.telemetry import inference
 
 Result = types.HookResult
 MESSAGES = [{"role": "user", "content": "hello"}]

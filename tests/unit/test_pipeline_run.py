@@ -16,7 +16,8 @@ from otelhooks.errors import Denied
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.drivers import Split, drive
-from otelhooks.telemetry import metrics, semconv
+from otelhooks.records import semconv
+from otelhooks.telemetry import metrics
 
 Result = types.HookResult
 

@@ -29,7 +29,7 @@ from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import Split, Unrun
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit.noting import Tool
 
 Result = types.HookResult

@@ -19,7 +19,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
 from otelhooks.policy import RateLimit
 from otelhooks.policy.files import reload, source
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 HOOK = """\
 ---

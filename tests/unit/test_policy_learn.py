@@ -17,7 +17,7 @@ from otelhooks.policy_tools.learn import Draft, learn
 from otelhooks.policy_tools.recorded import RecordedCall, read_call
 from otelhooks.policy_tools.subject import Subject
 from otelhooks.policy_tools.trials import run_suite
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 def call(tool: str, failed: bool = False, args: Any = None, **attributes: Any) -> RecordedCall:

@@ -11,7 +11,7 @@ from otelhooks.hooks import pre_tool_call_decide
 from otelhooks.policy_tools.recorded import RecordedCall, read_call
 from otelhooks.policy_tools.replay import Replay, replay
 from otelhooks.policy_tools.subject import Subject
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 def call(tool: str, args: str | None = "{}", **attributes: Any) -> RecordedCall:

@@ -21,8 +21,8 @@ from otelhooks.errors import ConfigError
 from otelhooks.policy_tools.recorded import RecordedCall, read_call
 from otelhooks.policy_tools.servers import JaegerSource, TempoSource
 from otelhooks.policy_tools.sources import open_source
+from otelhooks.records import semconv
 from otelhooks.store.otlp import JsonLinesTarget
-from otelhooks.telemetry import semconv
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otelhooks.cli import cli
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 REFUSED = "http://127.0.0.1:1"
 

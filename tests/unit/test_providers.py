@@ -30,7 +30,8 @@ from opentelemetry.util._once import Once
 
 from otelhooks.config import load
 from otelhooks.errors import ConfigError
-from otelhooks.telemetry import ending, sdk, semconv
+from otelhooks.records import semconv
+from otelhooks.telemetry import ending, sdk
 from otelhooks.telemetry.providers import resolve
 
 LOCAL = "http://127.0.0.1:9"

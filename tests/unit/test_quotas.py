@@ -28,7 +28,7 @@ from otelhooks.pipeline.tool_call import tool as run_tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy.limits import counters
 from otelhooks.policy.limits.counters import MemoryStorage
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit.noting import Tool
 
 Result = types.HookResult

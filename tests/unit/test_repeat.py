@@ -19,8 +19,8 @@ from otelhooks.hooks.drive import drive
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.limits import counters, quotas
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
-from otelhooks.telemetry import semconv
 from tests.unit.noting import Tool
 
 Result = types.HookResult

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.request_settings import instructions_in, request_attributes
 
 

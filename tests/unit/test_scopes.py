@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import ConfigError, Denied
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 Result = types.HookResult
 

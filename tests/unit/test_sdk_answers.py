@@ -11,7 +11,7 @@ import pytest
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.loops import sdk_answers
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 def chat() -> Any:

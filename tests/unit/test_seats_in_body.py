@@ -13,7 +13,7 @@ from otelhooks.pipeline.drivers import drive
 from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 class Failing(ToolSeat):

@@ -16,7 +16,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from otelhooks.telemetry import metrics, semconv
+from otelhooks.records import semconv
+from otelhooks.telemetry import metrics
 
 ROOT = Path(__file__).parent.parent.parent
 

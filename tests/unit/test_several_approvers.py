@@ -12,7 +12,7 @@ from otelhooks.pipeline import runtime as runtimes
 from otelhooks.pipeline.drivers import drive
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 @pytest.fixture

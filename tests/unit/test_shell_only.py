@@ -30,7 +30,7 @@ from otelhooks.policy.shells.rules import found_in
 from otelhooks.policy.shells.table import Entry, read_entry, table
 from otelhooks.policy_tools import trials
 from otelhooks.policy_tools.subject import Subject
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.redcode.__main__ import ORDINARY
 from tests.unit.test_shell_attacks import ws as ws
 

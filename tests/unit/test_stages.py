@@ -17,7 +17,7 @@ from otelhooks.pipeline.drivers import drive
 from otelhooks.pipeline.frames import current_frame
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit.test_recorders import Memory
 
 BLOCKED = "Action blocked by policy: Guard (keeps the ledger clean)"

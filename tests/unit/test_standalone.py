@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 from otelhooks import audit, hooks, policy, types
 from otelhooks.hooks import HookRunner
 from otelhooks.pipeline import standalone
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 pytestmark = pytest.mark.anyio
 Result = types.HookResult

@@ -20,13 +20,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import otelhooks
-from otelhooks import config, hooks, policy
+from otelhooks import hooks, policy
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.pipeline.runtime import active
 from otelhooks.policy import stops
+from otelhooks.process import environment
+from otelhooks.records import semconv
 from otelhooks.setup import stop_places
-from otelhooks.telemetry import semconv
 from otelhooks.types import HookResult
 
 
@@ -86,7 +87,7 @@ def test_a_running_program_stops_and_continues(place: None) -> None:
     with pytest.raises(Denied, match="Stopped by u-17: The desk is on fire"):
         send()
     assert "every tool  by u-17" in run("stop").output
-    kept = stop_places.place_of(config.stops())
+    kept = stop_places.place_of(environment.stops())
     assert kept is not None
     assert all(kept.lift(one.id) for one in kept.kept())
     until(lambda: not denied(look_up))
@@ -108,7 +109,7 @@ def test_the_log_says_what_is_stopped_and_when_that_is_lifted(
     otelhooks.instrument()
     run("stop", *words, "--as", "u-17")
     until(lambda: said in caplog.messages)
-    kept = stop_places.place_of(config.stops())
+    kept = stop_places.place_of(environment.stops())
     assert kept is not None
     assert all(kept.lift(one.id) for one in kept.kept())
     until(lambda: "every stop of `otelhooks stop` is lifted" in caplog.messages)

@@ -31,11 +31,11 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from opentelemetry.trace.span import TraceState
 
 from otelhooks.errors import ConfigError
+from otelhooks.records import semconv
 from otelhooks.store import codec, connection, losses, retention, schema, verdicts
 from otelhooks.store.queues import SpanQueue
 from otelhooks.store.reader import AmbiguousTraceError, Store
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter, check
-from otelhooks.telemetry import semconv
 from tests.logs import LogRecordExportResult
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from otelhooks.records import semconv as s
 from otelhooks.store.records import Event, Origin, Span
 from otelhooks.store.terminal import broken, duration, money
 from otelhooks.store.tree import render
-from otelhooks.telemetry import semconv as s
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 ORIGIN = Origin(1, {}, "", None)

@@ -12,7 +12,7 @@ from otelhooks import hooks, types
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.streams import astream, stream
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 
 class Seat(RunSeat):

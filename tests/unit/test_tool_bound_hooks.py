@@ -13,7 +13,7 @@ from otelhooks.errors import Denied
 from otelhooks.hooks import HookRunner, base
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.stages import StageParams
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 pytestmark = pytest.mark.anyio
 Result = types.HookResult

@@ -10,7 +10,7 @@ import pytest
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 EVENT = semconv.EVENT_GEN_AI_TOOL_CALL_DECISION
 OUTCOME = semconv.GEN_AI_TOOL_CALL_DECISION_OUTCOME

@@ -22,7 +22,7 @@ from otelhooks.policy import packs
 from otelhooks.policy.files import result_functions
 from otelhooks.policy_tools import hook_lint, trials
 from otelhooks.policy_tools.subject import Subject
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit.test_secret_forms import PUBLISHED
 
 ALNUM = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

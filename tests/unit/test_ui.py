@@ -30,9 +30,9 @@ from otelhooks.cli import cli
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.stops import stop_now
 from otelhooks.policy_tools.subject import Subject
+from otelhooks.records import semconv
 from otelhooks.setup.stop_places import place_of
 from otelhooks.store.writer import SqliteSpanExporter
-from otelhooks.telemetry import semconv
 from otelhooks.ui import coverage
 from otelhooks.ui.app import create_app
 from otelhooks.ui.guard import form_token

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from otelhooks.hooks.verdict import Approval, Observed, Verdict
+from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.events import EventLog
 from otelhooks.telemetry.metrics import Instruments
 from otelhooks.telemetry.verdicts import (

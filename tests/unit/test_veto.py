@@ -11,7 +11,7 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.hooks.verdict import Approval
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from tests.unit.noting import Tool
 
 Result = types.HookResult

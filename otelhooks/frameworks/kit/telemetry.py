@@ -13,8 +13,8 @@ from opentelemetry.context import Context, attach, detach, get_current
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.frames import Op, Turn, current_frame
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.records import semconv
 from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, exemplar, fail
 

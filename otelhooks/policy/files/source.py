@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from otelhooks import config
 from otelhooks.errors import PolicyFileError
 from otelhooks.policy import packs
 from otelhooks.policy.files.problems import Problems
 from otelhooks.policy.values.unseen import described, find_unseen
+from otelhooks.process.environment import UNSAFE_FILES, allows_unsafe_files
 
 __all__ = [
     "MAX_BYTES",
@@ -261,7 +261,7 @@ def _real_folder(path: str) -> str:
 
 def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool) -> None:
     """Refuse a file or folder that anyone but this user and root could have written."""
-    if trusted or not hasattr(os, "geteuid") or config.allows_unsafe_files():
+    if trusted or not hasattr(os, "geteuid") or allows_unsafe_files():
         return
     if os.path.realpath(path).startswith(_SHIPPED + os.sep):
         return  # who can write it can write this code as well
@@ -275,7 +275,7 @@ def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool
         remedy = "let root or the user that runs the agent own it"
     else:
         return
-    raise PolicyFileError(path, 1, 1, problem, hint=f"{remedy}, or set {config.UNSAFE_FILES}=1")
+    raise PolicyFileError(path, 1, 1, problem, hint=f"{remedy}, or set {UNSAFE_FILES}=1")
 
 
 def _is_read_only(place: str) -> bool:

@@ -47,7 +47,7 @@ from otelhooks.pipeline.runtime import log as _log
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.process import forks
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.quiet import report
 from otelhooks.types import ModelResponse
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from otelhooks.frameworks.kit.contents import field
 from otelhooks.pipeline import runtime
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 __all__ = ["name_at", "name_of", "network_of", "server_of"]
 

@@ -18,7 +18,7 @@ from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.frames import Op, Turn, current_frame, current_scope
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.spending import spend
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, fail, put_on
 

@@ -27,7 +27,7 @@ from otelhooks.patching.versions import installed
 from otelhooks.pipeline import runtime, session_points
 from otelhooks.pipeline.drivers import Closed, Split
 from otelhooks.pipeline.frames import current_frame, current_scope, with_scope
-from otelhooks.telemetry import semconv
+from otelhooks.records import semconv
 
 __all__ = ["Loop", "RemoteRun", "Request", "inside", "understood", "variable"]
 
