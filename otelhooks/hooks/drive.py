@@ -311,24 +311,28 @@ async def _asked(effect: Run) -> Any:
 
 
 async def _unless_cancelled(answer: Awaitable[Any]) -> Any:
-    """Return an answer, unless the approver caught that it was cancelled: then it is cancelled."""
+    """Return an answer, unless the approver caught that it was cancelled: then it is cancelled.
+
+    It is asked in a task of its own. An approver in the caller's task can catch the cancellation of
+    the caller. Before Python 3.11 asyncio keeps no trace of it; since then, the approver can take
+    it back.
+    """
     import anyio.lowlevel
 
-    before = _cancellations()
-    value = await answer
+    outcome: list[Any] = []
+
+    async def ask() -> None:
+        try:
+            outcome.append(await answer)
+        except BaseException as error:  # raised again below, and not as part of a group
+            outcome.append(Raised(error))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
     await anyio.lowlevel.checkpoint_if_cancelled()
-    if _cancellations() > before:
-        raise asyncio.CancelledError
-    return value
-
-
-def _cancellations() -> int:
-    """Return how often the current task of asyncio was asked to end; Python 3.10 does not know."""
-    try:
-        task: Any = asyncio.current_task()
-    except RuntimeError:
-        return 0  # trio
-    return task.cancelling() if hasattr(task, "cancelling") else 0
+    if type(outcome[0]) is Raised:
+        raise outcome[0].error
+    return outcome[0]
 
 
 def _close(future: concurrent.futures.Future[Any]) -> None:

@@ -307,10 +307,22 @@ class TestCancelledQuestions:
             pytest.fail(str(await arun(Run(Fruitless.ignoring_the_cancellation, is_question=True))))
         assert scope.cancelled_caught
 
-    @pytest.mark.skipif(sys.version_info < (3, 11), reason="tasks know it from 3.11 on")
-    def test_so_does_the_callers_task(self) -> None:
+    @staticmethod
+    async def taking_the_cancellation_back() -> str:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            task: Any = asyncio.current_task()
+            if hasattr(task, "uncancel"):  # Python 3.11 and newer
+                task.uncancel()
+        return "allow"
+
+    @pytest.mark.parametrize(
+        "approve", [Fruitless.ignoring_the_cancellation, taking_the_cancellation_back]
+    )
+    def test_so_does_the_callers_task(self, approve: Any) -> None:
         async def caller() -> Any:
-            return await arun(Run(Fruitless.ignoring_the_cancellation, is_question=True))
+            return await arun(Run(approve, is_question=True))
 
         async def main() -> None:
             task = asyncio.create_task(caller())
@@ -329,6 +341,35 @@ class TestCancelledQuestions:
             return "allow"
 
         assert await arun(Run(approve, is_question=True)) == "allow"
+
+    @pytest.mark.anyio
+    async def test_what_an_approver_raises_arrives_as_it_is(self) -> None:
+        async def approve() -> str:
+            await anyio.lowlevel.checkpoint()
+            raise error
+
+        error: BaseException = ValueError("no")
+        raised = await arun(Run(approve, is_question=True))
+        assert raised.error is error
+        error = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            await arun(Run(approve, is_question=True))
+
+    @pytest.mark.anyio
+    async def test_an_approver_that_is_cancelled_may_still_tidy_up(self) -> None:
+        async def approve() -> str:
+            try:
+                await anyio.sleep(30)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(0.01)
+                    tidied.append(True)
+            return "allow"
+
+        tidied: list[bool] = []
+        with anyio.move_on_after(0.02):
+            await arun(Run(approve, is_question=True))
+        assert tidied == [True]
 
 
 class TestLate:
