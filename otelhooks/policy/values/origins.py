@@ -10,12 +10,15 @@ its words do, and all its pairs; besides
 - the host of `git@host:path` does; that of an address does if results name only one above it;
 - an IBAN does, whatever its blanks;
 - a number does, as number or as text, with a currency or unit beside it: `100`, `100.00`, `1,000`,
-  `1 000` and `1.000` may be any of these. In a result, each part of `17,250,300` is one too;
+  `1 000`, `1_000` and `1.000` may be any of these, with groups as in India or China as well. In a
+  result, each part of `17,250,300` is one too;
+- a telephone, card or account number of 7 digits or more does, whatever is between its groups;
 - it does with a blank for the T of a date and time.
 
 Normal form: characters that cannot be seen are left out of both sides, or are blanks; then NFKC
-and case folding. Escapes of JSON are what they stand for, or themselves, also in JSON within JSON.
-A word is a run of letters and digits; in scripts without blanks, it is one letter. A long run
+and case folding, with digits of every script as ASCII ones. What is raised behind a digit belongs
+to it, or is a footnote. Escapes of JSON are what they stand for, or themselves, also in JSON within
+JSON. A word is a run of letters and digits; in scripts without blanks, it is one letter. A long run
 without blanks and points, such as a picture in base64, is one word as a whole.
 
 Decision code: in doubt a value came from there, so that a rule which denies such values denies.
@@ -51,8 +54,10 @@ _SHORTEST_BLOB = 256
 _SHORTEST_WORD = 3
 _BLOB = re.compile(rf"[a-z0-9+/_=-]{{{_SHORTEST_BLOB},}}")
 _NUMBER = r"\.?[0-9]+(?:[.,][0-9]+)*"
-_GROUPS = r"[0-9]{1,3}(?:[ '\u2019][0-9]{3})+(?:[.,][0-9]+)?"
-_BETWEEN_GROUPS = re.compile("[ '\u2019]")
+_GROUPS = r"[0-9]{1,3}(?:[ '\u2019_][0-9]{3})+(?:[.,][0-9]+)?"
+_LENGTHS = re.compile("3*|2*3|4*")
+"""How many digits the groups behind the first one have: in the West, in India, in China."""
+_BETWEEN_GROUPS = re.compile("[ '\u2019_]")
 _IN_WORD, _LETTER = r"[^\W_\u0e00-\U0010ffff]", r"[^\W\d_\u0e00-\U0010ffff]"
 _BEFORE, _AFTER = rf"(?<!{_IN_WORD}){_LETTER}{{0,5}}", rf"{_LETTER}{{0,8}}(?!{_IN_WORD})"
 _NUMBERS = re.compile(f"{_BEFORE}({_NUMBER}){_AFTER}")
@@ -61,6 +66,17 @@ _AMOUNT = re.compile(
     rf"[\W_]*[^\W\d_]{{0,5}}[^\w.]*({_GROUPS}|{_NUMBER})[\W_]*[^\W\d_]{{0,8}}[\W_]*"
 )
 _LONGEST_AMOUNT = 100
+_BLOCKS = r"[0-9]{1,19}(?:[ ()./\u2010-\u2015-]{1,2}[0-9]{1,19})*"
+_IN_BLOCKS = re.compile(f"(?<!{_IN_WORD}){_BLOCKS}(?!{_IN_WORD})")
+_LONG_NUMBER = re.compile(rf"[\W_]*[^\W\d_]{{0,5}}[^\w.]*({_BLOCKS})[\W_]*")
+_MOST_BLOCKS = 8
+_FEWEST_DIGITS = 7
+_TRUNK = "(0)"
+"""What is left out of `+49 (0)170` in calls from abroad."""
+_RAISED = re.compile(
+    r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u215f\u2460-\u24ff\u2776-\u2793])"
+)
+_SEPARATORS = {0x066B: ".", 0x066C: ","}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _BLANKS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 _MOST_ESCAPED = 4
@@ -181,10 +197,14 @@ _NOTHING: Parts = frozenset()
 def _ways_of_text(text: str) -> Iterator[Parts]:
     yield _chain(text)
     yield _chain(_IN_TIME.sub(" ", text))
-    amount = _AMOUNT.fullmatch(text) if len(text) <= _LONGEST_AMOUNT else None
-    if amount is not None:
-        for reading in _readings(_BETWEEN_GROUPS.sub("", amount[1])):
-            yield {reading}
+    if len(text) <= _LONGEST_AMOUNT:
+        if amount := _AMOUNT.fullmatch(text):
+            for reading in _readings(_BETWEEN_GROUPS.sub("", amount[1])):
+                yield {reading}
+        if number := _LONG_NUMBER.fullmatch(text.replace(_TRUNK, "")):
+            digits = re.sub("[^0-9]", "", number[1])
+            if len(digits) >= _FEWEST_DIGITS:
+                yield {_of_number(digits)}
     for iban in _ibans(text):
         yield {iban}
     in_urls = _HOST.findall(text.translate(_AS_CLIENTS_READ))
@@ -327,8 +347,18 @@ def _folded(text: str, filler: str) -> str:
     if not (text.isascii() and text.isprintable()):
         text = _seen(text, filler)
     if not text.isascii():
+        if filler:
+            text = _RAISED.sub(filler, text)
         text = _seen(_composed(_composed(text).casefold()), filler)
+        text = text.translate({ord(char): _ascii(char) for char in set(text)})
     return text.casefold()
+
+
+def _ascii(char: str) -> str:
+    """Return a digit, or what is between digits in Arabic, as ASCII; others as they are."""
+    if char.isdecimal():
+        return str(unicodedata.decimal(char))
+    return _SEPARATORS.get(ord(char), char)
 
 
 def _seen(text: str, filler: str) -> str:
@@ -390,7 +420,21 @@ def _numbers(text: str) -> set[int]:
         parts.update(_of_number(digits) for digits in re.split("[.,]", number) if digits)
     for number in set(_GROUPED.findall(text)):
         parts |= _readings(_BETWEEN_GROUPS.sub("", number))
+    for number in set(_IN_BLOCKS.findall(text.replace(_TRUNK, ""))):
+        parts |= _long_numbers(re.findall("[0-9]+", number))
     return parts
+
+
+def _long_numbers(blocks: list[str]) -> set[int]:
+    """Return what may be one number of several blocks, with others before and behind it."""
+    found: set[int] = set()
+    for start in range(len(blocks) - 1):
+        digits = blocks[start]
+        for block in blocks[start + 1 : start + _MOST_BLOCKS]:
+            digits += block
+            if len(digits) >= _FEWEST_DIGITS:
+                found.add(_of_number(digits))
+    return found
 
 
 def _readings(number: str) -> set[int]:
@@ -399,7 +443,9 @@ def _readings(number: str) -> set[int]:
     for thousands, point in (",.", ".,"):
         whole, _, part = number.partition(point)
         first, *groups = whole.split(thousands)
-        if (part.isdigit() or not part) and all(len(group) == 3 for group in groups):
+        if (part.isdigit() or not part) and _LENGTHS.fullmatch(
+            "".join(str(min(len(group), 9)) for group in groups)
+        ):
             readings.add(_of_number(f"{first}{''.join(groups)}.{part}"))
     return readings
 
