@@ -391,6 +391,8 @@ class Runtime:
         if op.call is not None and with_arguments:
             record["arguments"] = self.content.redactor.mask(op.call.args)
             record["arguments_hash"] = arguments_hash(op.call.args)
+        if op.call is not None and op.call.canonical:
+            record["canonical"] = list(op.call.canonical)
         if op.call is not None and (server := op.call.server or op.server):
             record["server"] = server
         if (span := op.recorded_in) is not None:

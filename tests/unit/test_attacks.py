@@ -810,6 +810,14 @@ class TestTruth:
         ids = {record["decision_id"] for record in audited(tmp_path / "audit.jsonl")}
         assert len(ids) == 3
 
+    def test_a_renamed_tool_is_recorded_with_each_of_its_names(self, on, tmp_path):
+        rt = on(policy.allow("*"), audit=tmp_path / "audit.jsonl")
+        for canonical in (("fs_delete", "delete"), ()):
+            drive(tool(rt, ToolSeat(), Call("fs_delete", {}, canonical=canonical)), lambda _: None)
+        first, second = audited(tmp_path / "audit.jsonl")
+        assert (first["tool_name"], first["canonical"]) == ("fs_delete", ["fs_delete", "delete"])
+        assert "canonical" not in second
+
     @pytest.mark.parametrize("required", [True, False])
     def test_a_record_that_cannot_be_made_denies_where_it_is_required(
         self, on, tools, tmp_path, monkeypatch, required
