@@ -1,31 +1,60 @@
 """Passwords in statements of SQL and in `.netrc` files, which name them by a word beside them.
 
-In running text such words are ordinary: SQL's count in capitals, or behind ``create user``.
+In running text such words are ordinary: SQL's count in capitals, or behind ``create user``. What is
+inserted into a table is a secret if its column is named like one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
+
+from otelhooks.telemetry.secret_names import names_secret
 
 __all__ = ["cover"]
 
-_SQL = (
+_PASSWORD = (
     r"(?is)(?:\b(?-i:IDENTIFIED|PASSWORD)"
     r"|\b(?:create|alter)\s{1,8}(?:user|role|login)\b[^;\n]{0,128}?\b(?:identified|password))"
     r"(?:\s{1,8}for\s{1,8}\S{1,128}(?=\s))?(?:\s{1,8}with\s{1,8}\S{1,64}(?=\s))?"
     r"(?:\s{1,8}(?:by|as)|\s{0,8}=)?(?:\s{1,8}(?:password|values))?\s{0,8}\(?\s{0,8}"
-    r"(?:[ne]|u&)?(?P<quote>\\{0,7}[\"'])(?P<secret>(?:(?P=quote){2}|(?!(?P=quote)).)+)"
+)
+_LITERAL = r"(?P<quote>\\{0,7}[\"'])(?P<secret>(?:(?P=quote){2}|(?!(?P=quote)).)+)"
+_DOLLARS = r"(?P<quote>\$\w{0,16}\$)(?P<secret>(?:(?!(?P=quote)).)+)"  # PostgreSQL
+_WORD = r"[^\s;\"'\\()\[]+"
+_ORACLE = (  # without quotes; prose continues behind it
+    r"(?i)\b(?:(?:create|alter)\s{1,8}user|(?-i:GRANT)\b[^;\n]{1,128}?(?-i:\bTO))\s{1,8}\S{1,128}"
+    rf"\s{{1,8}}identified\s{{1,8}}by\s{{1,8}}(?!random\b)(?P<secret>{_WORD})"
+    r"(?=\s{0,8}(?:;|\\{0,7}[\"']|\Z|(?:account|container|default|profile|quota|replace|temporary)"
+    r"\b)|[ \t]{0,8}\r?\n)"
+)
+_REPLACED = (
+    r"(?is)\bidentified\s{1,8}by\s{1,8}\S{1,32}\s{1,8}replace\s{1,8}(?P<quote>\\{0,7}[\"'])?"
+    rf"(?P<secret>(?(quote)(?:(?P=quote){{2}}|(?!(?P=quote)).)+|{_WORD}))"
 )
 _NETRC = (
     r"\bmachine\s{1,16}\S{1,255}(?:\s{1,16}(?:login|account)\s{1,16}\S{1,255}){1,2}"
     r"\s{1,16}password\s{1,16}(?P<secret>\"[^\"\n]*|[^\s\"'\\]+)"
 )
+_INSERT = (
+    r"(?i)\binsert\s{1,8}into\s{1,8}[^\s(;]{1,128}\s{0,8}\((?P<columns>[^()]{1,4096})\)"
+    r"\s{0,8}values\s{0,8}(?=\()"
+)
+_PART = r"(?s)'(?:''|\\.|[^'\\])*(?:'|\Z)|\"(?:\\.|[^\"\\])*(?:\"|\Z)|[(),;]|(?:(?![(),;'\"]).)+|\Z"
+_NO_SECRET = r"(?i)\s*(?:[?]|%s|%\(\w{1,64}\)s|[$:@]\w{1,64}|null|default)?\s*"
+_AROUND_NAMES = ' \t\r\n`"[]\\'
 
 
 @cache
 def _compiled() -> tuple[re.Pattern[str], ...]:
-    return re.compile(_SQL), re.compile(_NETRC)
+    quoted = rf"{_PASSWORD}(?:[ne]|u&)?{_LITERAL}", f"{_PASSWORD}{_DOLLARS}"
+    return tuple(map(re.compile, (*quoted, _ORACLE, _REPLACED, _NETRC)))
+
+
+@cache
+def _of_inserts() -> tuple[re.Pattern[str], ...]:
+    return tuple(map(re.compile, (_INSERT, _PART, _NO_SECRET)))
 
 
 def cover(text: str, mask: str) -> str:
@@ -41,4 +70,37 @@ def cover(text: str, mask: str) -> str:
 
     for expression in _compiled():
         text = expression.sub(replaced, text)
-    return text
+    pieces: list[str] = []
+    done = 0
+    for first, end in _inserted(text):
+        pieces += (text[done:first], mask)
+        done = end
+    return "".join((*pieces, text[done:]))
+
+
+def _inserted(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the values are that are inserted into columns named like secrets."""
+    inserts, parts, no_secret = _of_inserts()
+    read = 0
+    for insert in inserts.finditer(text):
+        names = insert["columns"].split(",")
+        secret = [names_secret(name.strip(_AROUND_NAMES), "") for name in names]
+        if insert.start() < read or not any(secret):
+            continue
+        depth = column = first = 0
+        for part in parts.finditer(text, insert.end()):
+            mark, read = part[0], part.end()
+            if mark == "(":
+                depth += 1
+                if depth == 1:
+                    column, first = 0, part.end()
+            elif depth == 1 and mark in (",", ")", ""):
+                value = text[first : part.start()]
+                if secret[column : column + 1] == [True] and not no_secret.fullmatch(value):
+                    start = first + len(value) - len(value.lstrip())
+                    yield start, start + len(value.strip())
+                column, first = column + 1, part.end()
+            if mark == ")":
+                depth -= 1
+            elif depth == 0 and mark.strip() not in ("", ","):
+                break  # the statement continues with something else

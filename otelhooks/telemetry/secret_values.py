@@ -35,6 +35,9 @@ _OPTION_GAP = (  # in a command, or in the text of a list of arguments
 )
 _SETTER = r"(?i)(?<![a-z])(?:set|put|get|define)\w{0,24}\(\s{0,8}\\{0,31}[\"']\Z"
 _SETTER_GAP = rf"{_QUOTE}\s{{0,16}},\s{{0,16}}(?={_MARK})"
+_BRACE_GAP = rf"\{{\s{{0,8}}(?={_PREFIX}{_QUOTE})"  # C++, and with brackets behind a type
+_DECLARED = r"\b(?:string|string_view|auto|char)[ \t]?[*&]?[ \t]\Z"
+_BRACKET_GAP = rf"[({{]\s{{0,8}}(?={_PREFIX}{_QUOTE})"
 _VARIABLE = (  # of a Dockerfile, Windows, csh, fish
     r"(?:(?:\A|\n)[ \t]{0,16}ENV|(?<![\w-])(?:setx|setenv|set[ \t]-\w{1,4}))[ \t]{1,8}\Z"
 )
@@ -57,6 +60,13 @@ _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
 _FIELD = (  # with blanks, between those of a connection
     rf"(?<==){_BARE_VALUE}(?:[ \t]{{1,4}}[^\s,;&=\"'\\}}\])]+){{1,8}}"
     r"(?=;\s?[A-Za-z][A-Za-z _]{1,31}=)"
+)
+_KEY_OF_LINE = r"(?:\A|\n)[ \t]{0,64}(?:- )?[\w.-]{0,64}\Z"
+_LINE_BEFORE = r"(?:\A|\n)[ \t]{0,64}(?:- )?[\w.-]{1,64}:(?:[ \t][^\n]{0,256})?\n\Z"
+_WITH_LINE_AFTER = r"[^\n]{1,512}\n[ \t]{0,64}(?:- )?[\w.-]{1,64}:(?:\s|\Z)"
+_PLAIN_VALUE = (  # of YAML; a type in code has one of these signs behind it
+    r"(?![^\r\n]{0,256}(?: [=|] |,[ \t]*(?:[\r\n]|\Z)))"
+    r"[^\s#&*!|>%@`\"'\[{(](?:(?![ \t]#|:[ \t\r\n])[^\r\n])*"
 )
 _HEADER_VALUE = (  # with the parameters of a digest or a signature
     r"(?:=\"[^\"\r\n\\]*\"|[^\r\n,;\"'\\}])+"
@@ -81,9 +91,12 @@ def find_gap(text: str, before: str, name: str, end: int) -> re.Match[str] | Non
         gap = _compiled(_OPTION_GAP).match(text, end)
     if gap is None and before.endswith(("'", '"')) and _compiled(_SETTER).search(before):
         gap = _compiled(_SETTER_GAP).match(text, end)
-    if gap is None and before.endswith((" ", "\t")) and _compiled(_VARIABLE).search(before):
-        gap = _compiled(_VARIABLE_GAP).match(text, end)
-    return gap
+    if gap is None and before.endswith((" ", "\t")):
+        if _compiled(_VARIABLE).search(before):
+            gap = _compiled(_VARIABLE_GAP).match(text, end)
+        elif _compiled(_DECLARED).search(before):
+            gap = _compiled(_BRACKET_GAP).match(text, end)
+    return gap or _compiled(_BRACE_GAP).match(text, end)
 
 
 def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int]:
@@ -107,6 +120,8 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
     if block := _compiled(_BLOCK).match(text, first):
         return _block_extent(text, core.start(), block.end())
     bare = _BARE_VALUES.get(core[0].lower(), _BARE_VALUE)
+    if bare is _BARE_VALUE and gap[0] in (": ", ":  ") and _is_field_of_yaml(text, core, first):
+        bare = rf"{_PLAIN_VALUE}|{_BARE_VALUE}"
     match = _compiled(_FIELD).match(text, first) or _compiled(bare).match(text, first)
     return (start, match.end()) if match else (start, start)
 
@@ -151,6 +166,16 @@ def _call(text: str, start: int, inside: int) -> tuple[int, int]:
             goes_on = _compiled(_GOES_ON).match(text, part.end())
             return start, _line_end(text, part.end()) if goes_on else part.end()
     return start, _line_end(text, limit)
+
+
+def _is_field_of_yaml(text: str, core: re.Match[str], value: int) -> bool:
+    """Return whether a name is the key of its line, with a line like it before or behind it."""
+    before = text[max(0, core.start() - 512) : core.start()]
+    line = before.rfind("\n") + 1
+    return _compiled(_KEY_OF_LINE).search(before[max(0, line - 1) :]) is not None and (
+        _compiled(_LINE_BEFORE).search(before[:line]) is not None
+        or _compiled(_WITH_LINE_AFTER).match(text, value) is not None
+    )
 
 
 def _line_end(text: str, start: int) -> int:

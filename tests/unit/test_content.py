@@ -365,6 +365,25 @@ class TestInCode:
             ("password: &pw h2", f"password: {MASK}"),
             ("password: !vault |\n  h2\nuser: a", f"password: !vault |\n  {MASK}\nuser: a"),
             ('if password == "h2":', f'if password == "{MASK}":'),
+            ("ALTER USER a PASSWORD $$x'h2$$;", f"ALTER USER a PASSWORD $${MASK}$$;"),
+            ("alter role a password $p$x h2$p$;", f"alter role a password $p${MASK}$p$;"),
+            ("CREATE USER a IDENTIFIED BY h2;", f"CREATE USER a IDENTIFIED BY {MASK};"),
+            ("alter user a identified by h2", f"alter user a identified by {MASK}"),
+            ("ALTER USER a IDENTIFIED BY h2\n  QUOTA 1M ON x", None),
+            ("GRANT CONNECT TO a IDENTIFIED BY h2;", f"GRANT CONNECT TO a IDENTIFIED BY {MASK};"),
+            ("ALTER USER a IDENTIFIED BY h2 REPLACE h2x;", None),
+            ("ALTER USER a IDENTIFIED BY 'h2' REPLACE 'x''h2';", None),
+            (
+                "INSERT INTO u (name, password, n) VALUES ('a', 'x, h2', 1), ('b', f('h2'), 2);",
+                f"INSERT INTO u (name, password, n) VALUES ('a', {MASK}, 1), ('b', {MASK}, 2);",
+            ),
+            ('insert into `u` (`token`) values ("h2', f"insert into `u` (`token`) values ({MASK}"),
+            ('std::string password{"h2"};', f'std::string password{{"{MASK}"}};'),
+            ('const std::string password("h2");', f'const std::string password("{MASK}");'),
+            ('auto password = std::string{"h2"};', None),
+            ("user: a\npassword: x y h2", f"user: a\npassword: {MASK}"),
+            ("- passphrase: x h2 # note\n  user: a", f"- passphrase: {MASK} # note\n  user: a"),
+            ("db:\n  password: x h2\n", f"db:\n  password: {MASK}\n"),
         ],
     )
     def test_forms_of_literals_and_of_assignments(self, redactor, text, masked):
@@ -417,6 +436,12 @@ class TestInCode:
             "required = ['user', 'password']\nx = 'y'",
             'fields("user", "password", "city") and target("token", "x")',
             "set the environment's ENV password in setx; then setenv password",
+            "Create user stories identified by the team; RISKS IDENTIFIED BY THE BOARD",
+            "CREATE USER a IDENTIFIED BY RANDOM PASSWORD",
+            "insert into u (name, password) values (?, ?), ($1, NULL), (:a, %(password)s)",
+            "INSERT INTO u (name, city) VALUES ('a', 'b'); insert into the (password) field",
+            "PASSWORD $5 a month, IDENTIFIED $$",
+            'check_password("x") and password("x"); t("token")',
         ],
     )
     def test_ordinary_text_and_code_stay(self, redactor, text):
@@ -431,6 +456,9 @@ class TestInCode:
             *("PASSWORD ''", "alter role password", "token:f()", "token:f(\n", "token:f(,\n"),
             *("token: `", "token:f('x') ", "token:f('x',", 'token:f(\\"', "ENV token ", "token['"),
             *("get('token', ", "pwd=a b ", "token: !a ", "pwd='a''", "token=a::"),
+            *("PASSWORD $$", "PASSWORD $a$ ", "IDENTIFIED BY a REPLACE ", "create user a "),
+            *("GRANT a TO b ", "insert into a (pwd) values (", "insert into a (pwd) values ('"),
+            *("token: a b\n", "token: a ", "a: b\n", 'token{"', "auto token(", "token: a b\n\n"),
         ],
     )
     def test_hostile_text_takes_bounded_time(self, redactor, unit):
