@@ -1829,6 +1829,48 @@ E
         tools/x --require='f()'
         tools/x -x 'a b'
         tools/x -- 'f()'
+        python3 manage.py shell -c 'import os; sys.path=["id"]; import zzz'
+        python3 manage.py shell -c 'from os import system
+class A: __class_getitem__=system
+A["id"]'
+        python3 manage.py shell
+        python3 manage.py shell < x
+        echo 'import os' | python3 manage.py shell
+        python3 -u sub/manage.py shell_plus
+        python3 ./MANAGE.PY shell
+        python3 manage.py dbshell -- -c 'DROP TABLE users'
+        uv run python manage.py shell --command 'import os'
+        .venv/bin/flask --app x shell
+        .venv/bin/django-admin shell -c x
+        bash bin/rails runner User.delete_all
+        python3 x.py -c 'import os'
+        python3 x.py -c'import os'
+        python3 x.py -xc 'import os'
+        python3 x.py --comm 'import os'
+        python3 x.py --foo 'import os
+class A: x'
+        node x.js -e 'a;b'
+        node x.js --eval 'a; b'
+        node x.js --eval='a; b'
+        node x.js -p 'a + b'
+        bin/rails runner 'system "id"'
+        bin/rails runner 'exec %q{id}'
+        bin/rails runner -e production 'User.delete_all'
+        bin/rails runner User.delete_all
+        bin/rails runner system\\ :id
+        bin/rails r 'p ENV'
+        bin/rails dbconsole
+        ./artisan tinker --execute=x
+        ./artisan tinker --execute='system "id";'
+        bin/console dbal:run-sql x
+        ./x 'system "id"'
+        ./x y 'p ENV'
+        tools/x run '[ENV]'
+        npm run x -- -e 'system "id"'
+        npm test -- --eval 'a b'
+        yarn test -e 'system "id"'
+        cargo run -- -e 'a b'
+        go run . -e 'a b'
         node_modules/.bin/tsx <<'E'
 f()
 E

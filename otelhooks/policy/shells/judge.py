@@ -63,8 +63,12 @@ _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[\[?|:|python -m")
 _INSTALLED = re.compile(r"(?:(?!\.\./)[^/]+/)*\.?venv/bin/[^/]+")
 """A program of a directory where no command writes, which may be a link to one of the system."""
 _CODE = re.compile(r"[^\w./:=,@+%-]")
-_CALL = re.compile(r"[(`]")
-"""Signs of a call, in code of most languages."""
+_CALL = re.compile(r"[(`\n]")
+"""Signs of a call or of several statements, in code of most languages."""
+_CODE_OPTION = re.compile(r"-[ceEpr]|-[A-Za-z]{1,2}[ceEpr]\Z")
+_CODE_OPTIONS = (
+    "--code --command --eval --exec --execute --expression --print --require --run".split()
+)
 _TAR = re.compile("[a-eg-zA-Z]+f?")
 """Letters before all options: `f` takes the next word even as the first."""
 _REPEATED = frozenset(("for", "loop", "pipe"))
@@ -409,8 +413,9 @@ class Judge:
         is_own = is_own and posixpath.basename(name) not in _WRAPPERS
         if is_own or found.name == "yarn run":
             self._code(found.name, args)
-        elif any(kind in {"script", "own_script"} for kind, _ in found.operands):
-            self._options(args, _CALL)
+        elif found.entries != [_FREE]:
+            self._options([value for kind, value in found.operands if kind == "any"], _CALL)
+        self._runner(name, found)
         if is_own and found.entries != [_FREE]:
             self._values(read(name, _FREE, args), folders, None)
         if name == "npx":
@@ -448,16 +453,33 @@ class Judge:
         return entry
 
     def _code(self, name: str, args: Sequence[Argument]) -> None:
-        """Ask about code in the options or the input of a program that may be an interpreter."""
+        """Ask about code in the arguments or the input of a program that may be an interpreter."""
         if self._is_fed or any(PIPE in each.text for each in args):
             self._kinds.ask(f"what `{name}` gets to read is only in the command")
         self._options(args, _CODE)
+        for each in args:
+            if not each.text.startswith("-") and _CODE.search(each.text):
+                self._kinds.ask(f"`{each.text}` may be code")
 
     def _options(self, args: Sequence[Argument], signs: re.Pattern[str]) -> None:
-        """Ask about options with these signs, in themselves or in the word behind them."""
+        """Ask about options with these signs, in themselves or in the word behind them.
+
+        Options that take code in many programs may have no other signs than names have.
+        """
         for option, value in itertools.pairwise([*(each.text for each in args), ""]):
-            if option.startswith("-") and signs.search(option + value):
-                self._kinds.ask(f"what is behind `{option}` may be code")
+            if option.startswith("-"):
+                seen = _CODE if _takes_code(option) else signs
+                if seen.search(option + value):
+                    self._kinds.ask(f"what is behind `{option}` may be code")
+
+    def _runner(self, name: str, found: Reading) -> None:
+        """Ask about a subcommand of a program of the workspace that runs what it is given."""
+        scripts = [v.text for kind, v in found.operands if kind in {"script", "own_script"}]
+        for script in (*scripts, *([name] if "/" in name else ())):
+            runners = self._table.runners.get(posixpath.basename(script).casefold(), frozenset())
+            for each in found.args:
+                if each.text in runners:
+                    self._kinds.ask(f"`{script} {each.text}` is asked about")
 
     def _npx(self, name: str, folders: Folders) -> None:
         """Judge a program of `node_modules`, or ask: npx installs what is missing."""
@@ -525,6 +547,14 @@ class Judge:
 
 def _is_cd(node: Simple) -> bool:
     return bool(node.words) and literal(node.words[0]) == "cd"
+
+
+def _takes_code(option: str) -> bool:
+    """Return whether the value of an option, whose name may be cut off, is code by custom."""
+    name = option.partition("=")[0]
+    if name.startswith("--"):
+        return name != "--" and any(each.startswith(name) for each in _CODE_OPTIONS)
+    return _CODE_OPTION.match(name) is not None
 
 
 def _is_literal(word: Word) -> bool:

@@ -104,6 +104,7 @@ class Table(NamedTuple):
         still: Programs that make, move and remove no file.
         piped: Programs with subcommands that do not either, and may run in ``<(...)``.
         assigned: The names that a text may give values to.
+        runners: Subcommands of programs of the workspace that run the code which they are given.
     """
 
     programs: Mapping[str, Entry]
@@ -114,6 +115,7 @@ class Table(NamedTuple):
     still: frozenset[str]
     piped: frozenset[str]
     assigned: re.Pattern[str]
+    runners: Mapping[str, frozenset[str]]
 
 
 @functools.lru_cache(maxsize=1)
@@ -129,6 +131,7 @@ def table() -> Table:
         _set(given["still"]),
         frozenset(given["piped"]),
         re.compile(given["assigned"]),
+        {name: _set(words) for name, words in given["runners"].items()},
     )
 
 
