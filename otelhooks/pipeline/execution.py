@@ -287,6 +287,7 @@ class Execution(Traced):
         found = seat.error(call, raw)
         if found is None:
             found = op.failure
+        op.failure = found
         if isinstance(found, Exception):
             return (yield from self._failed(found, seat.error_type(found), raw))
         if found is not None:

@@ -159,7 +159,7 @@ class Op:
         resumed: The verdict before a pause, if exactly this call continues after one.
         wait: Span of the latest question about it; None if none has one.
         trace_id: The id that its trace will have, if its span will be the first one; otherwise 0.
-        failure: The failure that a deeper seat saw; the framework may turn it into a result.
+        failure: The failure that a seat saw in a result; the framework may turn it into another.
         refused: The message with which a deeper seat refused the call; None if none did.
         server: The server's name, if only a deeper seat knows it.
         flip: Attributes that say what a candidate set would have done, if it differs.

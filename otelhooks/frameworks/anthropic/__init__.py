@@ -60,7 +60,7 @@ class Tool(kit.ToolCall):
 class Member(kit.ToolCall):
     """A call of a toolset's member."""
 
-    framework = "anthropic"
+    framework, tells_failures = "anthropic", True
 
     def read(self, toolset: Any, /, tool_use: Any) -> None:
         self.name, self.id, self._use = tool_use.name, tool_use.id, tool_use
@@ -82,9 +82,6 @@ class Member(kit.ToolCall):
 
     def with_value(self, raw: Any, value: Any) -> Any:
         return {**raw, "content": self.text_of(value)}
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        return self._result(message, is_error=True)
 
     def recovered(self, value: Any) -> Any:
         return self._result(self.text_of(value))

@@ -62,6 +62,7 @@ class ToolCall(kit.ToolCall):
 
     group = "google_adk"
     pauses = (f"{__name__}:Paused",)
+    tells_failures = True  # the framework's model is shown no exception, only a result
 
     def read(self, tool: Any, *, args: Any, tool_context: Any = None) -> Any:
         """Read it. A method that calls the one it overrides may add what only it knows."""
@@ -111,10 +112,6 @@ class ToolCall(kit.ToolCall):
     def error(self, raw: Any) -> str | None:
         """Return the failure that a tool of the framework reports as a result."""
         return failure_in(raw)
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        """Return another text; the framework's model is shown no exception, only a result."""
-        return self.denied(message)
 
     def asks_framework(self, reason: str) -> Exception | None:
         """Ask for the framework's confirmation, if the run can pause."""
@@ -301,7 +298,7 @@ def failure_in(raw: Any) -> str | None:
 class Code(kit.ToolCall):
     """Code that a model wrote and a code executor runs."""
 
-    group = "google_adk.code"
+    group, tells_failures = "google_adk.code", True
 
     def read(self, executor: Any, invocation_context: Any, code_execution_input: Any) -> None:
         """Read ``BaseCodeExecutor.execute_code``."""
@@ -333,10 +330,6 @@ class Code(kit.ToolCall):
     def recovered(self, value: Any) -> Any:
         """Return an output."""
         return self._result(stdout=self.text_of(value))
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        """Return another text for the failure."""
-        return self.denied(message)
 
     def denied(self, reason: str) -> Any:
         """Return the reason as the error that the code wrote."""

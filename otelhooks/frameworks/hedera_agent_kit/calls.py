@@ -88,7 +88,6 @@ class _Call(kit.ToolCall):
 
     group, text_name = "hedera_agent_kit", "params"
     caught: Exception | None = None
-    was_told = False
 
     def denied(self, reason: str) -> Any:
         """Return a response that reports an error to a model, and to programs that parse it."""
@@ -123,13 +122,8 @@ class _Call(kit.ToolCall):
         """Return the exception that the tool turned into a response, or the response's error."""
         if not kit.is_a(raw, _RESPONSE) or not raw.error:
             return None
-        self.was_told = True
         deeper = self.op.failure if self.op is not None else None
         return self.caught or (deeper if isinstance(deeper, Exception) else str(raw.error))
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        """Return another text if the failure was a response; raise it if it was raised."""
-        return self.denied(message) if self.was_told else super().failed(error, message)
 
     def recovered(self, value: Any) -> Any:
         """Return a value as a tool's response."""

@@ -59,6 +59,7 @@ class ToolCall(Passage, Call):
         group: Name by which other seats lead calls to this one.
         judges_again: Whether rules are evaluated again although another seat led the call here.
         recovers: Whether a hook's recovery is the result; otherwise it is the failure's text.
+        tells_failures: Whether even a failure that was raised is answered like a denial.
         pauses: Exceptions by which the framework pauses or jumps, such as ``pkg.mod:Class``.
         conversation: The framework's id of the conversation, for a call outside any run.
         is_approved: Whether a person approved this very call, as the framework reports; None if it
@@ -71,13 +72,14 @@ class ToolCall(Passage, Call):
     words = (
         "of name args id server claimed_server server_says canonical kind path work_dir raw owner "
         "agent tool_type description is_known conversation is_approved validate text_name group "
-        "judges_again recovers pauses denied value with_value withheld error failed recovered "
-        "is_paused asks_framework puts_off attributes next_seat stages follow_up finished listing "
-        "starts_agent is_control_flow error_type"
+        "judges_again recovers tells_failures pauses denied value with_value withheld error failed "
+        "recovered is_paused asks_framework puts_off attributes next_seat stages follow_up listing "
+        "finished starts_agent is_control_flow error_type"
     )
     group: ClassVar[str] = ""
     judges_again: ClassVar[bool] = False
     recovers: ClassVar[bool] = True
+    tells_failures: ClassVar[bool] = False
     pauses: ClassVar[tuple[str, ...]] = ()
     text_name: str = "arguments"
     conversation: str = ""
@@ -130,7 +132,13 @@ class ToolCall(Passage, Call):
         return None
 
     def failed(self, error: BaseException, message: str) -> Any:
-        """Return a failure whose text a hook replaced: `raised` of it, or a result."""
+        """Return a failure whose text a hook replaced: `raised` of it, or a result.
+
+        By default one that the framework has reported as a result is answered like a denial.
+        """
+        op, has_form = self.op, type(self).error is not ToolCall.error
+        if self.tells_failures or (has_form and op is not None and op.failure is not None):
+            return self.denied(message)
         replaced = RuntimeError(message)
         replaced.__cause__ = error
         return self.raised(replaced)

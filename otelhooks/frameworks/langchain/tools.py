@@ -30,7 +30,6 @@ class ToolRun(kit.ToolCall):
         title: Name by which the model knows the tool.
         argument: The single argument that was passed bare; None if all go by name.
         hidden: Arguments that the framework fills in.
-        was_told: Whether the tool reported its failure as a message.
         later: Manager of listeners that are notified once the call is decided.
     """
 
@@ -38,7 +37,6 @@ class ToolRun(kit.ToolCall):
     title: str
     argument: str | None = None
     hidden: dict[str, Any]
-    was_told = False
     later: Any = None
 
     def read(self, tool: Any, /, tool_input: Any, *rest: Any, **further: Any) -> Any:
@@ -206,15 +204,8 @@ class ToolRun(kit.ToolCall):
         """Return the text of an error that the tool reported as a message."""
         for message in [raw] if kit.is_a(raw, _MESSAGE) else self._own(told_in(raw)):
             if message.status == "error":
-                self.was_told = True
                 return message.text if isinstance(message.text, str) else str(message.content)
         return None
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        """Return the failure with another text, as a message or raised, as it was."""
-        if self.was_told or (self.op is not None and self.op.failure is not None):
-            return self.denied(message)
-        return super().failed(error, message)
 
     def recovered(self, value: Any) -> Any:
         """Return a value as the tool's result."""

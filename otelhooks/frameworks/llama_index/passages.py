@@ -32,7 +32,7 @@ class Tool(PositionalCall):
     """A call of a tool. One of its methods calls another: ``__call__`` does ``call``."""
 
     group = _GROUP
-    pauses = (runs.WAITING,)
+    pauses, tells_failures = (runs.WAITING,), True
 
     def read(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         if f"{type(tool).__module__}:{type(tool).__qualname__}" == _ADAPTED:
@@ -85,9 +85,6 @@ class Tool(PositionalCall):
         if raw.is_error:
             return raw.exception or raw.content
         return contents.error_of(raw.raw_output) if self.tool_type == "extension" else None
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        return self._output(message, is_error=True)
 
     def recovered(self, value: Any) -> Any:
         return self._output(self.text_of(value))

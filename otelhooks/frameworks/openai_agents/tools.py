@@ -93,12 +93,6 @@ class FunctionCall(Tool):
         """Return the exception that the SDK turned into text."""
         return self.failure
 
-    def failed(self, error: BaseException, message: str) -> Any:
-        """Return a text that replaces the SDK's, if it has turned the failure into text."""
-        if self.failure is not None or self.op.failure is not None:
-            return message
-        return super().failed(error, message)
-
     def with_value(self, raw: Any, value: Any) -> Any:
         """Return another output; a text even if a schema was declared."""
         if isinstance(value, str) and not isinstance(raw, str):
@@ -297,6 +291,8 @@ def _patched(status: str, text: str) -> Any:
 class PatchCall(Tool):
     """`ApplyPatchTool`: an editor's operation on one file."""
 
+    tells_failures = True
+
     def read(self, tool: Any, operation: Any) -> None:
         """Read the methods of ``ApplyPatchTool.editor``."""
         self.given, self.name, self.id = operation, tool.name, _patch_call.get()
@@ -326,10 +322,6 @@ class PatchCall(Tool):
         if getattr(raw, "status", None) != "failed":
             return None
         return getattr(raw, "output", None) or "the patch failed"
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        """Return a failed patch with another text."""
-        return _patched("failed", message)
 
     def recovered(self, value: Any) -> Any:
         """Return a patch instead of a failure."""

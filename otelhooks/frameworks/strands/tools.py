@@ -63,7 +63,7 @@ can_pause: weakref.WeakSet[Any] = weakref.WeakSet()
 class _Call(kit.ToolCall):
     """What all seats of tools share: results are dicts with a status and content blocks."""
 
-    pauses = ("strands.interrupt:InterruptException",)
+    pauses, tells_failures = ("strands.interrupt:InterruptException",), True
 
     def dict_of(self, raw: Any) -> Any:
         """Return the framework's result; None if there is none."""
@@ -98,9 +98,6 @@ class _Call(kit.ToolCall):
             return None
         error = getattr(raw, "exception", None)
         return error if isinstance(error, Exception) else self.text_of(self.value(raw))
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        return self.made("error", message)
 
     def recovered(self, value: Any) -> Any:
         return self.made("success", value)
