@@ -115,8 +115,12 @@ class TestSDK:
     @pytest.mark.skipif(not hasattr(agents, "tool_namespace"), reason="there are no namespaces")
     def test_a_tool_in_a_namespace_goes_on_as_any_other(self, on: Any, world: World) -> None:
         class Model(ScriptedModel):
-            def asked(self, name: str, args: Any) -> Any:
-                return super().asked(name, args).model_copy(update={"namespace": "bank"})
+            def answer(self, shown: Any) -> Any:
+                made = super().answer(shown)
+                for asked in made.output:
+                    if asked.type == "function_call":
+                        asked.namespace = "bank"
+                return made
 
         steps: list[Any] = [[("pay", {"amount": 5})], "done"]
         bank = {"name": "bank", "description": "A bank."}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import anthropic
 from anthropic import _base_client
 
+from otelhooks.frameworks.anthropic.messages import MessagesRequest
 from otelhooks.frameworks.kit import trials
 
 __all__ = ["prove", "scripted_client"]
 
 _http: Any = getattr(_base_client, "httpx2", None) or _base_client.httpx
-_number = itertools.count()
 _BEGIN = {"model": "scripted", "max_tokens": 100}
 
 
@@ -30,13 +29,7 @@ def scripted_client(next_step: Callable[[str], Any]) -> anthropic.AsyncAnthropic
 
     def answer(request: Any) -> Any:
         step = next_step(json.dumps(json.loads(request.content)["messages"]))
-        if isinstance(step, str):
-            content: list[Any] = [{"type": "text", "text": step}]
-        else:
-            content = [
-                {"type": "tool_use", "id": f"call_{next(_number)}", "name": name, "input": args}
-                for name, args in step
-            ]
+        content = trials.parts(step, MessagesRequest)
         made = {"id": "scripted", "type": "message", "role": "assistant", "model": "scripted"}
         made["stop_reason"] = "end_turn" if isinstance(step, str) else "tool_use"
         usage = {"input_tokens": 0, "output_tokens": 0}

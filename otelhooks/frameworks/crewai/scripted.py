@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +12,10 @@ import anyio.to_thread
 from crewai import Agent, BaseLLM, Crew, Task
 from crewai.tools import tool
 
+from otelhooks.frameworks.crewai.models import ModelCall
 from otelhooks.frameworks.kit import trials
 
 __all__ = ["prove", "scripted_model"]
-
-_ids = itertools.count(1)
 
 
 def scripted_model(next_step: Callable[[str], Any], *, is_native: bool = True) -> BaseLLM:
@@ -39,14 +37,7 @@ def scripted_model(next_step: Callable[[str], Any], *, is_native: bool = True) -
             if not is_native:
                 [(name, args_)] = step
                 return f"Thought: go\nAction: {name}\nAction Input: {json.dumps(args_)}"
-            return [
-                {
-                    "id": f"call_{next(_ids)}",
-                    "type": "function",
-                    "function": {"name": name, "arguments": json.dumps(args)},
-                }
-                for name, args in step
-            ]
+            return trials.parts(step, ModelCall)
 
         async def acall(self, messages: Any, *args: Any, **given: Any) -> Any:
             """Answer."""

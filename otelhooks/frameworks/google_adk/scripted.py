@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -15,12 +14,12 @@ from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
+from otelhooks.frameworks.google_adk.models import ModelCall
 from otelhooks.frameworks.kit import trials
 
 __all__ = ["converse", "prove", "runner_of", "scripted_model", "text_of"]
 
 APP, USER = "app", "user"
-_ids = itertools.count(1)
 
 
 def scripted_model(next_step: Callable[[str], Any], name: str = "scripted") -> BaseLlm:
@@ -40,7 +39,7 @@ def scripted_model(next_step: Callable[[str], Any], name: str = "scripted") -> B
             if isinstance(step, str) and stream:
                 for start in range(0, len(step), 4):
                     yield _said([types.Part(text=step[start : start + 4])], partial=True)
-            yield _said([types.Part(text=step)] if isinstance(step, str) else map(_call, step))
+            yield _said(trials.parts(step, ModelCall))
 
     return Scripted(model=name)
 
@@ -55,19 +54,12 @@ def _text(part: Any) -> str:
     return part.text or str(part.function_call)
 
 
-def _call(asked: Any) -> types.Part:
-    name, args = asked
-    return types.Part(
-        function_call=types.FunctionCall(name=name, args=dict(args), id=f"call_{next(_ids)}")
-    )
-
-
 def _said(parts: Any, *, partial: bool = False) -> LlmResponse:
     usage = types.GenerateContentResponseUsageMetadata(
         prompt_token_count=7, candidates_token_count=3
     )
     return LlmResponse(
-        content=types.Content(role="model", parts=list(parts)),
+        content=types.Content(role="model", parts=parts),
         partial=partial,
         usage_metadata=None if partial else usage,
         finish_reason=None if partial else types.FinishReason.STOP,

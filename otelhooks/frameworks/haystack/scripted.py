@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import anyio.to_thread
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
-from haystack.dataclasses import ChatMessage, ToolCall
+from haystack.dataclasses import ChatMessage
 from haystack.tools import create_tool_from_function
 
+from otelhooks.frameworks.haystack import Model
 from otelhooks.frameworks.kit import trials
 
 __all__ = ["prove", "scripted_model"]
-
-_ids = itertools.count(1)
 
 
 def scripted_model(next_step: Callable[[str], Any]) -> MockChatGenerator:
@@ -33,8 +31,7 @@ def scripted_model(next_step: Callable[[str], Any]) -> MockChatGenerator:
         step = next_step("\n".join(map(str, [*(one.text or "" for one in messages), *results])))
         if isinstance(step, str):
             return step
-        calls = [ToolCall(name, args, f"call_{next(_ids)}") for name, args in step]
-        return ChatMessage.from_assistant(tool_calls=calls)
+        return ChatMessage.from_assistant(tool_calls=trials.parts(step, Model))
 
     return MockChatGenerator(response_fn=answer, model="scripted")
 

@@ -14,11 +14,30 @@ import anyio
 
 import otelhooks
 from otelhooks import policy
+from otelhooks.frameworks.kit.models import ModelCall, Part
 from otelhooks.frameworks.proof import Proof
 from otelhooks.frameworks.trial import REASON, STEPS, Step, Trial
 from otelhooks.patching.versions import installed
 
-__all__ = ["STEPS", "Step", "Trial", "prove"]
+__all__ = ["STEPS", "Step", "Trial", "parts", "prove"]
+
+_ids = itertools.count(1)
+
+
+def parts(step: Step, of: type[ModelCall]) -> list[Any]:
+    """Return a scripted model's answer as parts of the framework's.
+
+    Args:
+        step: The answer.
+        of: Has the table that creates them.
+    """
+    made = of.table.made
+    if isinstance(step, str):
+        return [made["text"](Part("text", text=step))]
+    return [
+        made["call"](Part("call", name=name, id=f"call_{next(_ids)}", args=args))
+        for name, args in step
+    ]
 
 
 def prove(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,10 +21,9 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import FunctionTool
 
 from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.llama_index.passages import Chat
 
 __all__ = ["ScriptedModel", "prove"]
-
-_ids = itertools.count(1)
 
 
 class ScriptedModel(CustomLLM, FunctionCallingLLM):
@@ -48,13 +46,10 @@ class ScriptedModel(CustomLLM, FunctionCallingLLM):
     def chat(self, messages: Any, **given: Any) -> ChatResponse:
         """Answer."""
         step = self.next_step("\n".join(str(one.content or "") for one in messages))
+        blocks = trials.parts(step, Chat)
         if isinstance(step, str):
-            return _response([TextBlock(text=step)], step, {"text": step, "usage": _USED})
-        calls = [
-            ToolCallBlock(tool_call_id=f"call_{next(_ids)}", tool_name=name, tool_kwargs=args)
-            for name, args in step
-        ]
-        return _response(calls, "", {"usage": _USED})
+            return _response(blocks, step, {"text": step, "usage": _USED})
+        return _response(blocks, "", {"usage": _USED})
 
     def stream_chat(self, messages: Any, **given: Any) -> Iterator[ChatResponse]:
         """Answer in pieces."""

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import agents
-from openai.types.responses import ResponseFunctionToolCall
 
 from otelhooks.frameworks.kit import trials
-from otelhooks.frameworks.openai_agents.answers import events_of, message
+from otelhooks.frameworks.openai_agents.answers import events_of
+from otelhooks.frameworks.openai_agents.models import ModelCall
 
 __all__ = ["ScriptedModel", "prove"]
-
-_ids = itertools.count(1)
 
 
 class ScriptedModel(agents.Model):
@@ -34,21 +30,9 @@ class ScriptedModel(agents.Model):
 
     def answer(self, shown: Any) -> agents.ModelResponse:
         """Return the next step as an answer."""
-        step = self._next_step(str(shown))
-        output: list[Any] = [message(step)] if isinstance(step, str) else []
-        if not isinstance(step, str):
-            output = [self.asked(name, args) for name, args in step]
+        output = trials.parts(self._next_step(str(shown)), ModelCall)
         usage = agents.Usage(requests=1, input_tokens=7, output_tokens=3, total_tokens=10)
         return agents.ModelResponse(output=output, usage=usage, response_id=None)
-
-    def asked(self, name: str, args: dict[str, Any]) -> Any:
-        """Return a tool call as the model asks for it."""
-        return ResponseFunctionToolCall(
-            type="function_call",
-            call_id=f"call_{next(_ids)}",
-            name=name,
-            arguments=json.dumps(args),
-        )
 
     async def get_response(
         self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
