@@ -17,8 +17,7 @@ reports a tool's error to a model; the tool's ``handle_error``, which could repo
 is not called. Hooks see the response; one that they return replaces it, and a text becomes the
 message of a response that keeps only the ledger's receipt.
 
-Not caught: a function that is set as ``execute`` on one tool object, or on a class after its
-definition, and is called there without the API; the steps of a tool, called one by one.
+``ADAPTER.not_covered`` lists what no seat guards.
 """
 
 from __future__ import annotations

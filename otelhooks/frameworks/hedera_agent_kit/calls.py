@@ -84,10 +84,31 @@ def behind_mcp(handler: Any, name: str) -> steps.StageParams | None:
 
 
 class _Call(kit.ToolCall):
-    """What both seats of a call share; hooks see a response of the kit as the result."""
+    """What both seats of a call share; hooks see a response of the kit as the result.
+
+    Attributes:
+        method: Name of the function whose seat it is.
+        tool: The tool that a call of the API is for.
+        given: What comes before the parameters, after them, and by name.
+        caught: The exception that the tool turned into a response.
+    """
 
     group, text_name = "hedera_agent_kit", "params"
+    method: str
+    tool: Any = None
+    given: tuple[Any, Any, Any]
     caught: Exception | None = None
+
+    async def call(self, wrapped: Any, args: Any) -> Any:
+        """Call it; the method that it overrides, or the tool, has the next seat."""
+        if overrides.Method(self.owner, self.method).calls_on(wrapped):
+            self.expect(self.name, self.owner, args)
+        elif self.tool is not None and overrides.Method(self.tool, "execute").is_guarded:
+            self.expect(self.name, self.tool, args)
+        first, rest, named = self.given
+        answer = wrapped(*first, args, *rest, **named)
+        # a tool's method need not be a coroutine function
+        return await answer if inspect.isawaitable(answer) else answer
 
     def denied(self, reason: str) -> Any:
         """Return a response that reports an error to a model, and to programs that parse it."""
@@ -126,7 +147,6 @@ class _Call(kit.ToolCall):
         return self.caught or (deeper if isinstance(deeper, Exception) else str(raw.error))
 
     def recovered(self, value: Any) -> Any:
-        """Return a value as a tool's response."""
         is_response = kit.is_a(value, _RESPONSE)
         return value if is_response else self._response(human_message=self.text_of(value))
 
@@ -137,25 +157,17 @@ class _Call(kit.ToolCall):
 class ApiCall(_Call):
     """A call of ``HederaAgentAPI.run``, or of a method that overrides it."""
 
+    method = "run"
+
     def read(self, api: Any, method: Any, arg: Any = None, *args: Any, **kwargs: Any) -> None:
         """Read it, with the tool that will run; an override may take more."""
-        self.further = (args, kwargs)
-        self.owner, self.method, self.name = api, method, str(method)
+        self.owner, self.name, self.given = api, str(method), ((method,), args, kwargs)
         self.take_all(arg)
         self.tool = _find(api, method)
         self.is_known = self.tool is not None
         self.kind = kind_of(self.tool)
         self.comes_from(MCP, _unpacked)
         self.comes_from(ADK, self._validated)
-
-    async def call(self, wrapped: Any, args: Any) -> Any:
-        """Call it; the tool, or the overridden method, has the next seat."""
-        if overrides.Method(self.owner, "run").calls_on(wrapped):
-            self.expect(self.name, self.owner, args)
-        elif overrides.Method(self.tool, "execute").is_guarded:
-            self.expect(self.name, self.tool, args)
-        further, named = self.further
-        return await _awaited(wrapped(self.method, args, *further, **named))
 
     def _validated(self, arguments: dict[str, Any]) -> Any:
         """Return the parameters that the kit's tool for ADK makes of a call's arguments."""
@@ -166,8 +178,7 @@ class ApiCall(_Call):
         ).shown
 
     def stages(self) -> steps.StageParams | None:
-        """Return what hooks are shown of the tool's steps."""
-        return behind_api(self.owner, self.method)
+        return behind_api(self.owner, self.given[0][0])
 
     def refused(self, error: Exception) -> Any:
         """Raise: a program that enters the kit should see why."""
@@ -176,6 +187,8 @@ class ApiCall(_Call):
 
 class ToolRun(_Call, steps.StagedCall):
     """A call of a tool's ``execute``; every class of tools has its own."""
+
+    method = "execute"
 
     def read(
         self,
@@ -187,22 +200,13 @@ class ToolRun(_Call, steps.StagedCall):
         **kwargs: Any,
     ) -> None:
         """Read it; without the tool's description, which is a whole prompt in the kit."""
-        self.further = (args, kwargs)
-        self.owner, self.given = tool, (client, context)
+        self.owner, self.given = tool, ((client, context), args, kwargs)
         self.name = str(getattr(tool, "method", type(tool).__name__))
         self.take_all(params)
         self.kind = kind_of(tool)
 
-    async def call(self, wrapped: Any, args: Any) -> Any:
-        """Call it; the overridden method has the next seat."""
-        if overrides.Method(self.owner, "execute").calls_on(wrapped):
-            self.expect(self.name, self.owner, args)
-        further, named = self.further
-        return await _awaited(wrapped(*self.given, args, *further, **named))
-
     def stages(self) -> steps.StageParams:
-        """Return what hooks are shown of the tool's steps."""
-        return _staged(self.owner, self.name, *self.given)
+        return _staged(self.owner, self.name, *self.given[0])
 
 
 def from_langchain(wrapped: Any, tool: Any, /, *args: Any, **parameters: Any) -> Any:
@@ -240,11 +244,6 @@ class Commit(steps.Step):
     """The step that sends a transaction, or returns its bytes."""
 
     behind = (steps.Step.NORMALIZED, steps.Step.ACTED)
-
-
-async def _awaited(value: Any) -> Any:
-    """Await an awaitable value: a tool's method need not be a coroutine function."""
-    return await value if inspect.isawaitable(value) else value
 
 
 def _unpacked(arguments: dict[str, Any]) -> Any:
