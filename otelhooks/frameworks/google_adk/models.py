@@ -14,7 +14,7 @@ __all__ = ["ModelCall", "content_of", "made", "parts_of"]
 _SETTINGS = ("temperature", "top_p", "top_k", "max_output_tokens", "stop_sequences", "seed")
 
 
-def made(name: str, **fields: Any) -> Any:
+def made(name: str, /, **fields: Any) -> Any:
     """Return an object of one of the classes that messages consist of."""
     return kit.native(f"google.genai.types:{name}")(**fields)
 
