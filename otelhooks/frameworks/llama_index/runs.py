@@ -114,11 +114,8 @@ class Run(pending.Run):
         )
         said = answer.get("response", None)
         is_yes = said is True or (isinstance(said, str) and said.strip().lower() in ("y", "yes"))
-        token = _approval.set((ev.tool_id, is_yes))
-        try:
+        with outer.known(_approval, (ev.tool_id, is_yes)):
             return await call()
-        finally:
-            _approval.reset(token)
 
     def is_end(self, result: Any) -> bool:
         return kit.is_a(result, f"{_FLOW}:StopEvent")

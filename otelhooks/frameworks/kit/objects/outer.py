@@ -1,17 +1,28 @@
 # pyright: basic
-"""Ids of calls that only an outer function knows, noted in the context in which the tool runs."""
+"""What only an outer function knows, such as the id of a call: noted in the tool's context."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar, copy_context
 from typing import Any
 
-__all__ = ["id_for", "noted"]
+__all__ = ["id_for", "known", "noted"]
 
 _noted: ContextVar[tuple[Any, str] | None] = ContextVar("otelhooks_noted", default=None)
+
+
+@contextlib.contextmanager
+def known(variable: ContextVar[Any], value: Any) -> Generator[None, None, None]:
+    """Set a context variable while a block runs."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def noted(
