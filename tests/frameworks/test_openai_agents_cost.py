@@ -29,9 +29,9 @@ from otelhooks.patching import fields
 COUNTED = (models.__file__.removesuffix("models.py"), fields.__file__)
 OURS = otelhooks.__file__.removesuffix("__init__.py")
 CALLS = 20
-FRAMES = 54
+FRAMES = 53
 """Python calls in the adapter and the fields it guards, for a tool call and its model call."""
-ALL_FRAMES = 188
+ALL_FRAMES = 187
 """Those in all of otelhooks: 7 for what the model call costs, and 5 so that its run can pause."""
 OFFERED = 1
 """Those for a list of one tool that was not offered before: it is held against the rules once."""

@@ -28,6 +28,8 @@ SDK asks before it calls the tool.
 
 from __future__ import annotations
 
+import functools
+
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.openai_agents import models, runs, tools
 from otelhooks.frameworks.openai_agents.builtin import TABLE
@@ -36,26 +38,18 @@ __all__ = ["ADAPTER"]
 
 _TOOL, _RUN, _INTERNAL = "agents.tool", "agents.run", "agents.run_internal"
 _EDITS = ("create_file", "update_file", "delete_file")
+_in_field = functools.partial(kit.seat, kind="either", field=True)
 
 ADAPTER = kit.Adapter(
     "openai_agents",
     kit.Package("openai-agents", ">=0.10.5,<1", module="agents"),
     seats=(
         kit.seat(
-            f"{_TOOL}:FunctionTool.on_invoke_tool",
-            tools.FunctionCall,
-            kind="coroutine",
-            field=True,
+            f"{_TOOL}:FunctionTool.on_invoke_tool", tools.FunctionCall, kind="coroutine", field=True
         ),
-        kit.seat(
-            f"{_TOOL}:CustomTool.on_invoke_tool",
-            tools.CustomCall,
-            kind="either",
-            field=True,
-            since="0.14",
-        ),
-        kit.seat(f"{_TOOL}:ShellTool.executor", tools.ShellCall, kind="either", field=True),
-        kit.seat(f"{_TOOL}:LocalShellTool.executor", tools.ShellCall, kind="either", field=True),
+        _in_field(f"{_TOOL}:CustomTool.on_invoke_tool", tools.CustomCall, since="0.14"),
+        _in_field(f"{_TOOL}:ShellTool.executor", tools.ShellCall),
+        _in_field(f"{_TOOL}:LocalShellTool.executor", tools.ShellCall),
         kit.seat(f"{_TOOL}:ApplyPatchTool.editor", tools.PatchCall, kind="either", field=_EDITS),
         kit.listen(
             f"{_TOOL}:maybe_invoke_function_tool_failure_error_function", tools.note_failure
@@ -75,12 +69,7 @@ ADAPTER = kit.Adapter(
             f"{_INTERNAL}.tool_actions:ApplyPatchAction.execute", tools.note_patch, required=False
         ),
         kit.seat(f"{_INTERNAL}.turn_resolution:execute_handoffs", tools.HandOff),
-        kit.seat(
-            "agents.handoffs:Handoff.on_invoke_handoff",
-            tools.HandOffFunction,
-            kind="either",
-            field=True,
-        ),
+        _in_field("agents.handoffs:Handoff.on_invoke_handoff", tools.HandOffFunction),
         kit.listen(f"{_INTERNAL}.run_loop:get_model", models.choose_model),
         kit.seat(f"{_RUN}:AgentRunner.run", runs.AgentRun, entry=True),
         kit.listen(f"{_RUN}:AgentRunner.run_streamed", entry=True),

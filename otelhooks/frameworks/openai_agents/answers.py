@@ -14,10 +14,8 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.contents import field
 
 __all__ = [
-    "arguments_of",
     "events_of",
     "function_call",
-    "id_of",
     "last_response",
     "message",
     "response_of",
@@ -28,16 +26,6 @@ __all__ = [
 def text_of(item: Any) -> str:
     """Return the text of a message."""
     return "".join(field(part, "text") or "" for part in field(item, "content") or ())
-
-
-def id_of(item: Any) -> str:
-    """Return the id of the call that an item asks for, empty if it has none."""
-    return field(item, "call_id") or ""
-
-
-def arguments_of(item: Any) -> dict[str, Any]:
-    """Return the arguments of the call that an item asks for."""
-    return kit.ToolCall.arguments_in(field(item, "arguments") or field(item, "input"), "input")
 
 
 def _made(kind: str, /, **fields: Any) -> Any:

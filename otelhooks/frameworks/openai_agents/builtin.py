@@ -11,6 +11,7 @@ __all__ = ["TABLE", "hosted", "patch_names"]
 
 _SHELL = ("run_command",)
 _PATCH = ("create_file", "edit_file", "delete_file")
+_PATCHES = ("apply_patch", _PATCH, "file_write")
 _HERE, _SANDBOX = "agents.tool", "agents.sandbox.capabilities"
 _CODEX = "agents.extensions.experimental.codex.codex_tool"
 
@@ -18,15 +19,11 @@ TABLE = kit.BuiltIns(
     here={
         f"{_HERE}:ShellTool": ("shell", _SHELL, "shell"),
         f"{_HERE}:LocalShellTool": ("local_shell", _SHELL, "shell"),
-        f"{_HERE}:ApplyPatchTool": ("apply_patch", _PATCH, "file_write"),
+        f"{_HERE}:ApplyPatchTool": _PATCHES,
         f"{_HERE}:ComputerTool": ("computer_use_preview",),
         f"{_SANDBOX}.tools.shell_tool:ExecCommandTool": ("exec_command", _SHELL, "shell"),
         f"{_SANDBOX}.tools.shell_tool:WriteStdinTool": ("write_stdin", _SHELL, "shell"),
-        f"{_SANDBOX}.tools.apply_patch_tool:SandboxApplyPatchTool": (
-            "apply_patch",
-            _PATCH,
-            "file_write",
-        ),
+        f"{_SANDBOX}.tools.apply_patch_tool:SandboxApplyPatchTool": _PATCHES,
         f"{_SANDBOX}.tools.view_image:ViewImageTool": ("view_image", ("view_file",), "file_read"),
         f"{_SANDBOX}.skills:_LoadSkillTool": ("load_skill",),
         f"{_CODEX}:codex_tool.<locals>._on_invoke_tool": (

@@ -8,15 +8,15 @@ history of a call grows with the run: nothing of it or of the answer is read bef
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import functools
 import weakref
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.contents import field
+from otelhooks.frameworks.kit.objects import outer
 from otelhooks.frameworks.openai_agents import answers
 from otelhooks.frameworks.openai_agents.builtin import TABLE, hosted
 from otelhooks.frameworks.openai_agents.tools import FunctionCall, locate
@@ -46,10 +46,7 @@ class ModelCall(kit.ModelCall):
     """A call of ``Model.get_response``."""
 
     table = kit.PartTable(
-        made={
-            "text": lambda part: answers.message(part.text),
-            "call": answers.function_call,
-        }
+        made={"text": lambda part: answers.message(part.text), "call": answers.function_call}
     )
     tokens: ClassVar = {
         "input_tokens": "input_tokens",
@@ -62,8 +59,8 @@ class ModelCall(kit.ModelCall):
     def read(self, owner: Any, *args: Any, **kwargs: Any) -> None:
         """Read a call, which the SDK makes by name or by position."""
         chosen = owner.__wrapped__
-        self.positional = len(args)
-        self.arguments = kwargs if not args else {**dict(zip(_NAMES, args, strict=False)), **kwargs}
+        self.positional = _NAMES[: len(args)]
+        self.arguments = {**dict(zip(_NAMES, args, strict=False)), **kwargs}
         named = self.arguments.get
         model, given = getattr(chosen, "model", None), named("input")
         self.model, self.agent = model if isinstance(model, str) else "", owner._self_of
@@ -81,17 +78,13 @@ class ModelCall(kit.ModelCall):
             self.settings["instructions"] = instructions
 
     def call(self, wrapped: Any) -> Any:
-        """Call the model as the SDK did, with what hooks wrote."""
-        given = self.arguments
+        """Call the model as the SDK did, by position or by name: a user's may use other names."""
+        given = {**self.arguments}
         if self.is_rewritten:
-            handoffs = [one for one in self.tools if kit.is_a(one, _HANDOFF)]
-            tools = [one for one in self.tools if not kit.is_a(one, _HANDOFF)]
-            given = {**given, "input": self.messages, "tools": tools, "handoffs": handoffs}
-        if not self.positional:
-            return wrapped(**given)
-        names = _NAMES[: self.positional]
-        rest = {name: value for name, value in given.items() if name not in names}
-        return wrapped(*(given[name] for name in names), **rest)
+            given["input"] = self.messages
+            given["handoffs"] = [one for one in self.tools if kit.is_a(one, _HANDOFF)]
+            given["tools"] = [one for one in self.tools if not kit.is_a(one, _HANDOFF)]
+        return wrapped(*map(given.pop, self.positional), **given)
 
     @property
     def is_typed(self) -> bool:  # type: ignore[override]
@@ -115,12 +108,10 @@ class ModelCall(kit.ModelCall):
         return call
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
-        """Return an answer of these items."""
         kept = () if of is None else (of.usage, of.response_id)
         return answers.response_of(parts, *kept)
 
     def about(self, raw: Any) -> Mapping[str, Any]:
-        """Read usage and id of an answer."""
         return {"usage": self.used(raw.usage), "response_id": raw.response_id or ""}
 
     def asks(self, raw: Any) -> dict[str, str]:
@@ -128,7 +119,7 @@ class ModelCall(kit.ModelCall):
         return {
             id: name
             for item in raw.output
-            if (name := self.runs(item)) and (id := answers.id_of(item))
+            if (name := self.runs(item)) and (id := field(item, "call_id"))
         }
 
     def parts(self, message: Any) -> Iterable[kit.Part]:
@@ -137,8 +128,9 @@ class ModelCall(kit.ModelCall):
             if field(item, "type") == "message":
                 yield kit.Part("text", item, answers.text_of(item))
             elif name := self.runs(item):
-                id, args = answers.id_of(item), answers.arguments_of(item)
-                yield kit.Part("call", item, name=name, id=id, args=args)
+                text = field(item, "arguments") or field(item, "input")
+                args = FunctionCall.arguments_in(text, FunctionCall.text_name)
+                yield kit.Part("call", item, "", name, field(item, "call_id") or "", args)
             else:
                 yield kit.Part("other", item)
 
@@ -159,16 +151,13 @@ class StreamedCall(ModelCall):
     """A call of ``Model.stream_response``."""
 
     def read(self, owner: Any, *args: Any, **kwargs: Any) -> None:
-        """Read a call."""
         super().read(owner, *args, **kwargs)
         self.stream = True
 
     def whole(self, seen: Any) -> Any:
-        """Return the answer that a stream's events contain."""
         return answers.last_response(seen)
 
     def told(self, result: Any) -> Any:
-        """Return the events that contain an answer."""
         return answers.events_of(result)
 
 
@@ -187,20 +176,9 @@ def provider_in(module: str) -> str:
 
 # -- stand-ins --------------------------------------------------------------------------------
 
-_canned: contextvars.ContextVar[str | None] = contextvars.ContextVar(
-    "otelhooks_openai_agents_answer", default=None
-)
-
-
-@contextlib.contextmanager
-def canned(text: str) -> Generator[None, None, None]:
-    """Make the runs in a block answer with a text: no model is called, the rest is the SDK's."""
-    token = _canned.set(text)
-    try:
-        yield
-    finally:
-        _canned.reset(token)
-
+_canned: ContextVar[str | None] = ContextVar("otelhooks_openai_agents_answer", default=None)
+canned = functools.partial(outer.known, _canned)
+"""Makes the runs in a block answer with a text: no model is called, the rest is the SDK's."""
 
 _stand_in = ModelCall.stand_in(
     "otelhooks.patching.fields:Proxy",

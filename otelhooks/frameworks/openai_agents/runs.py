@@ -54,7 +54,6 @@ class AgentRun(kit.Run):
             self.prompt = given if last is None else last["content"]
 
     async def call(self, wrapped: Any) -> Any:
-        """Run it with what hooks wrote."""
         with self.answering():
             return self.kept(await wrapped(self.start, self.written(), **self.options))
 
@@ -79,16 +78,13 @@ class AgentRun(kit.Run):
         return self.prompt if last is None else [*self.given[:-1], {**last, "content": self.prompt}]
 
     def answer_of(self, raw: Any) -> Any:
-        """Return the final output."""
         return raw.final_output
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
-        """Put another final output into a result."""
         raw.final_output = answer
         return raw
 
     def is_paused(self, raw: Any) -> bool:
-        """Return whether the run waits for approvals."""
         return bool(getattr(raw, "interruptions", None))
 
     def continued(self, raw: Any, reason: str) -> Any:
@@ -113,7 +109,6 @@ class StreamedRun(AgentRun):
         return self.begins(given["starting_agent"], given["starting_input"], given, paused)
 
     async def call(self, wrapped: Any) -> Any:
-        """Run it with what hooks wrote."""
         result, given = self.options["streamed_result"], self.written()
         if self.is_rewritten:
             result.input = given

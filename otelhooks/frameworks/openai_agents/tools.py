@@ -7,12 +7,14 @@ raising would end the run, or lose the text.
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
 import functools
+from contextvars import ContextVar
 from typing import Any, cast
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.contents import field
+from otelhooks.frameworks.kit.objects import outer
 from otelhooks.frameworks.kit.values import plain, with_fields
 from otelhooks.frameworks.openai_agents.builtin import TABLE, patch_names
 
@@ -46,9 +48,9 @@ class Tool(kit.ToolCall):
     given: Any
     """What the SDK passed in: the tool context, a request, an operation."""
 
-    def within(self, context: Any) -> None:
-        """Read what the SDK's context contains about a call."""
-        self.given = context
+    def within(self, context: Any, name: str, description: str) -> None:
+        """Read a call of a tool, and what the SDK's context contains about it."""
+        self.given, self.name, self.description = context, name, description
         self.id = getattr(context, "tool_call_id", None)
         agent = getattr(getattr(context, "agent", None), "name", "")
         self.agent = agent if isinstance(agent, str) else ""
@@ -67,14 +69,12 @@ class FunctionCall(Tool):
         function = self.function
         if _ANSWER_FORM in getattr(function, "__qualname__", "") and _is_sdks(function):
             return kit.SKIP  # the SDK's own way to carry a structured answer, not a tool
-        self.name, self.description = tool.name, tool.description
-        self.within(context)
+        self.within(context, tool.name, tool.description)
         self.take(text)
         locate(self, function, tool)
         return None
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Invoke it with what was approved."""
         context = self.given
         if args is not self.raw and hasattr(context, "_function_tool_arguments"):
             context._function_tool_arguments = None  # it was parsed from the old text
@@ -85,7 +85,6 @@ class FunctionCall(Tool):
         return _Paused(reason) if self.id is not None and _pausable.get() == self.id else None
 
     def denied(self, reason: str) -> Any:
-        """Return the reason as the tool's output."""
         setattr(self.given, _HANDLED, True)  # otherwise a declared output schema ends the run
         return reason
 
@@ -110,9 +109,7 @@ class FunctionCall(Tool):
         return bool(getattr(result, "interruptions", None))
 
 
-_pausable: contextvars.ContextVar[str | None] = contextvars.ContextVar(
-    "otelhooks-openai-agents-pausable", default=None
-)
+_pausable: ContextVar[str | None] = ContextVar("otelhooks-openai-agents-pausable", default=None)
 
 
 class _Paused(Exception):
@@ -199,7 +196,6 @@ class TextTool(Tool):
     """A tool whose output is text, or is shown to the model as text."""
 
     def denied(self, reason: str) -> Any:
-        """Return the reason as the output."""
         return reason
 
     def with_value(self, raw: Any, value: Any) -> Any:
@@ -207,7 +203,6 @@ class TextTool(Tool):
         return value if isinstance(value, (str, type(raw))) else str(value)
 
     def recovered(self, value: Any) -> Any:
-        """Return a text instead of a failure."""
         return value if isinstance(value, str) else str(value)
 
 
@@ -216,8 +211,7 @@ class CustomCall(TextTool):
 
     def read(self, tool: Any, context: Any, text: Any) -> None:
         """Read ``CustomTool.on_invoke_tool``."""
-        self.name, self.description = tool.name, tool.description
-        self.within(context)
+        self.within(context, tool.name, tool.description)
         self.take({_TEXT: text})
         self.raw = text
         function = self.function
@@ -228,7 +222,6 @@ class CustomCall(TextTool):
                 self.canonical = patch_names(self._operations(tool, text))
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Invoke it with what was approved."""
         return wrapped(self.given, args[_TEXT])
 
     def _operations(self, tool: Any, text: Any) -> Any:
@@ -267,20 +260,14 @@ def _without_none(args: dict[str, Any]) -> dict[str, Any]:
 
 # -- patches, computer ------------------------------------------------------------------------
 
-_patch_call: contextvars.ContextVar[str | None] = contextvars.ContextVar(
-    "otelhooks-openai-agents-patch", default=None
-)
+_patch_call: ContextVar[str | None] = ContextVar("otelhooks-openai-agents-patch", default=None)
 
 
 async def note_patch(wrapped: Any, owner: Any, **given: Any) -> Any:
     """Keep the id of a call of ``ApplyPatchTool``, which an operation lacks."""
-    asked = getattr(given.get("call"), "tool_call", None)
-    id = asked.get("call_id") if isinstance(asked, dict) else getattr(asked, "call_id", None)
-    token = _patch_call.set(id or None)
-    try:
+    id = field(getattr(given.get("call"), "tool_call", None), "call_id")
+    with outer.known(_patch_call, id or None):
         return await wrapped(**given)
-    finally:
-        _patch_call.reset(token)
 
 
 def _patched(status: str, text: str) -> Any:
@@ -302,29 +289,23 @@ class PatchCall(Tool):
         self.path = operation.path
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Do what was approved."""
         return wrapped(dataclasses.replace(self.given, **args) if self.version else self.given)
 
     def denied(self, reason: str) -> Any:
-        """Return a failed patch."""
         return _patched("failed", reason)
 
     def value(self, raw: Any) -> Any:
-        """Return a result's text."""
         return getattr(raw, "output", raw)
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Return a result with another text."""
         return _patched(getattr(raw, "status", None) or "completed", str(value))
 
     def error(self, raw: Any) -> str | None:
-        """Return the text of a patch that failed."""
         if getattr(raw, "status", None) != "failed":
             return None
         return getattr(raw, "output", None) or "the patch failed"
 
     def recovered(self, value: Any) -> Any:
-        """Return a patch instead of a failure."""
         return _patched("completed", str(value))
 
 
@@ -343,7 +324,6 @@ class ComputerCall(Tool):
         self.take({"actions": [one.model_dump(exclude_none=True) for one in self.actions]})
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Do what was approved."""
         if not self.version:
             return wrapped(**self.given)
         run = self.given["action"]
@@ -355,7 +335,6 @@ class ComputerCall(Tool):
         return wrapped(**{**self.given, "action": run})
 
     def denied(self, reason: str) -> Any:
-        """End the run."""
         raise self.exception(reason)
 
 
@@ -381,7 +360,6 @@ class HandOff(Tool):
         self.goes_to(_INVOKE, self.name)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Hand off with what was approved."""
         given = self.given
         if args is not self.raw:
             first, *others = given["run_handoffs"]
@@ -422,7 +400,6 @@ class HandOff(Tool):
         return raw
 
     def recovered(self, value: Any) -> Any:
-        """Return the step that answers each hand-off with a text."""
         return self.denied(str(value))
 
 
@@ -436,12 +413,10 @@ class HandOffFunction(Tool):
 
     def read(self, handoff: Any, context: Any, text: Any) -> None:
         """Read ``Handoff.on_invoke_handoff``."""
-        self.name, self.description = handoff.tool_name, handoff.tool_description
-        self.within(context)
+        self.within(context, handoff.tool_name, handoff.tool_description)
         self.take(text)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Invoke it with what was approved."""
         return wrapped(self.given, args)
 
     def denied(self, reason: str) -> Any:
@@ -449,7 +424,6 @@ class HandOffFunction(Tool):
         raise self.exception(reason)
 
     def value(self, raw: Any) -> Any:
-        """Return the agent's name."""
         return getattr(raw, "name", None)
 
     def with_value(self, raw: Any, value: Any) -> Any:
