@@ -100,7 +100,7 @@ def _sides(framework: str, agent: Scripted, instrumentor: str) -> dict[str, Cont
     contenders = {
         "bare": bare,
         "ours": ours(Sink()),
-        "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
+        "on our provider": ours(Sink(encode=otlp_encoder.encode_for_http)),
         **by_hand.sides(bare, ours),
     }
     module = f"opentelemetry.instrumentation.genai.{framework}"

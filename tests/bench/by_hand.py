@@ -105,9 +105,9 @@ def sides(bare: Contender, ours: Callable[[Sink], Contender]) -> dict[str, Conte
 
     return {
         "by hand": by_hand(Sink()),
-        "by hand, on our provider": by_hand(Sink(encode=otlp_encoder.encode_spans)),
+        "by hand, on our provider": by_hand(Sink(encode=otlp_encoder.encode_for_http)),
         "spans by hand": by_hand(Sink(metrics=False)),
         "spans by hand, on our provider": by_hand(
-            Sink(metrics=False, encode=otlp_encoder.encode_spans)
+            Sink(metrics=False, encode=otlp_encoder.encode_for_http)
         ),
     }

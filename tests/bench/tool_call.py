@@ -71,7 +71,7 @@ def contenders() -> dict[str, Contender]:
     found = {
         "bare": Contender(bare, CALLS),
         "ours": ours(Sink()),
-        "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
+        "on our provider": ours(Sink(encode=otlp_encoder.encode_for_http)),
         **by_hand.sides(Contender(bare, CALLS), ours),
     }
     other = peer()
@@ -82,7 +82,7 @@ def measure(rounds: int) -> list[Row]:
     """Return the rows of this file."""
     sinks = {
         "sampled": Sink(),
-        "on our provider": Sink(encode=otlp_encoder.encode_spans),
+        "on our provider": Sink(encode=otlp_encoder.encode_for_http),
         "sampled, no metrics": Sink(metrics=False),
         "not sampled": Sink(ALWAYS_OFF),
         "not sampled, no metrics": Sink(ALWAYS_OFF, metrics=False),

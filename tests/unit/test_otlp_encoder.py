@@ -105,15 +105,17 @@ def quiet() -> Iterator[None]:
 
 @given(st.lists(SPANS, max_size=4))
 def test_a_batch_is_encoded_as_the_sdk_does_it(spans: list[ReadableSpan]) -> None:
-    ours = otlp_encoder.encode_spans(spans)
-    assert ours.SerializePartialToString() == encode_by_sdk(spans).SerializePartialToString()
+    theirs = encode_by_sdk(spans).SerializePartialToString()
+    assert otlp_encoder.encode_spans(spans).SerializePartialToString() == theirs
+    assert otlp_encoder.encode_for_http(spans).SerializePartialToString() == theirs
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=3), VALUES, max_size=4), min_size=1, max_size=3))
 def test_attributes_of_the_application_are_encoded_as_the_sdk_does_it(given: list[Any]) -> None:
     spans = recorded(lambda tracer: [tracer.start_span("s", attributes=a).end() for a in given])
-    ours = otlp_encoder.encode_spans(spans)
-    assert ours.SerializePartialToString() == encode_by_sdk(spans).SerializePartialToString()
+    theirs = encode_by_sdk(spans).SerializePartialToString()
+    assert otlp_encoder.encode_spans(spans).SerializePartialToString() == theirs
+    assert otlp_encoder.encode_for_http(spans).SerializePartialToString() == theirs
 
 
 @pytest.mark.parametrize(
@@ -211,6 +213,16 @@ def test_long_texts_and_a_multitude_of_values_or_keys_are_not_kept() -> None:
     assert len(kept) <= 256
     assert max(map(len, kept.values())) <= 128
     assert "x" * 200 not in kept["long"]
+
+
+def test_a_multitude_of_numbers_is_not_kept() -> None:
+    otlp_encoder.encode_spans([span_with({"number": number}) for number in range(1_000)])
+    assert len(otlp_encoder._kept["number"]._integers) <= 128
+
+
+def test_a_request_for_http_has_whatever_else_a_release_of_the_sdk_may_ask_for() -> None:
+    spans = recorded(run)
+    assert otlp_encoder.encode_for_http(spans).ByteSize() == encode_by_sdk(spans).ByteSize()
 
 
 # --- Failing open ---------------------------------------------------------------------------------
