@@ -1904,6 +1904,52 @@ E
         sub/cut -d /etc/x
         sub/find . -name /etc/x
     """,
+    "numbers in tests": r"""
+        n=$(cat x); [ "$n" -gt 3 ]
+        n='a[$(id)]'; [ "$n" -gt 3 ]
+        n=1; n='a[1]'; [ "$n" -gt 3 ]
+        n=$(wc -l < x); read n < x; [ "$n" -gt 3 ]
+        n=$(wc -l < x); n=$(cat x); [ "$n" -gt 3 ]
+        n="$(wc -l < x)a"; [ "$n" -gt 3 ]
+        n=$(wc -l x); [ "$n" -gt 3 ]
+        n=$(wc -l < x; cat x); [ "$n" -gt 3 ]
+        n=$(cat x && wc -l < x); [ "$n" -gt 3 ]
+        n=$(wc -l < x | cat x); [ "$n" -gt 3 ]
+        n=$( (wc -l < x; cat x) ); [ "$n" -gt 3 ]
+        n=$(wc -l < x > y); cat y; [ "$(cat y)" -gt 3 ]
+        n=$(wc -l < x 2>&1); [ "$n" -gt 3 ]
+        n=$(wc -l --files0-from=x); [ "$n" -gt 3 ]
+        n=$(grep -c x a b); [ "$n" -gt 3 ]
+        n=$(grep -c x *); [ "$n" -gt 3 ]
+        n=$(grep -rc x sub); [ "$n" -gt 3 ]
+        n=$(grep -cH x y); [ "$n" -gt 3 ]
+        n=$(grep -c x y -H); [ "$n" -gt 3 ]
+        n=$(grep -c -o x y); [ "$n" -gt 3 ]
+        n=$(grep x y); [ "$n" -gt 3 ]
+        n=$(./wc -l < x); [ "$n" -gt 3 ]
+        n=1; bash -c '[ "$n" -gt 3 ]'
+        n=1; [ "${m}" -gt 3 ]
+        n=$(wc -l < x); cat "a$n"
+        n=$(wc -l < /etc/passwd); echo "$n"
+        n=$(grep -c x .env); [ "$n" -gt 3 ]
+    """,
+    "patterns for rm": r"""
+        rm -rf *
+        rm *x
+        rm *.
+        rm ?.x
+        rm [ab].x
+        rm *.x*
+        rm *.x/..
+        rm */../../x.y
+        cp *.x sub
+        mv *.x sub
+        find . -exec rm *.x {} +
+        timeout 5 rm *.x
+        rm -rf *.env
+        rm -rf out/*.x
+        rm $(ls)*.x
+    """,
     "numbers in paths": r"""
         cat $?
         cat "$?"

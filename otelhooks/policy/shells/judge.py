@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import posixpath
 import re
 from collections.abc import Generator, Sequence
 from types import TracebackType
 
+from otelhooks.policy.shells.codes import code_in
 from otelhooks.policy.shells.effects import check_effects, moves
 from otelhooks.policy.shells.finding import (
     CACHES,
@@ -45,6 +45,7 @@ from otelhooks.policy.shells.options import (
     Reading,
     read,
 )
+from otelhooks.policy.shells.outputs import prints_number
 from otelhooks.policy.shells.places import ALL, Kept, Places, is_secret
 from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.table import Entry, table
@@ -62,13 +63,6 @@ _PATTERN = re.compile(rf"[{''.join(GLOBS.values())}][A-Za-z0-9_./{''.join(GLOBS.
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+|\[\[?|:|python -m")
 _INSTALLED = re.compile(r"(?:(?!\.\./)[^/]+/)*\.?venv/bin/[^/]+")
 """A program of a directory where no command writes, which may be a link to one of the system."""
-_CODE = re.compile(r"[^\w./:=,@+%-]")
-_CALL = re.compile(r"[(`\n]")
-"""Signs of a call or of several statements, in code of most languages."""
-_CODE_OPTION = re.compile(r"-[ceEpr]|-[A-Za-z]{1,2}[ceEpr]\Z")
-_CODE_OPTIONS = (
-    "--code --command --eval --exec --execute --expression --print --require --run".split()
-)
 _TAR = re.compile("[a-eg-zA-Z]+f?")
 """Letters before all options: `f` takes the next word even as the first."""
 _REPEATED = frozenset(("for", "loop", "pipe"))
@@ -76,7 +70,9 @@ _WRAPPERS = frozenset(("gradlew", "mvnw"))
 """Programs of the workspace that are what their name says, as all builds of a kind use them."""
 _LOOPS = frozenset(("for", "loop"))
 _READING = frozenset(("<", "<<", "<&", ">&"))
-_NPROC = parse("nproc")
+_DIGITS = re.compile("[0-9]+")
+_ENDED = re.compile(rf"[{GLOBS['*']}][A-Za-z0-9_-]*\.[A-Za-z0-9_.-]+")
+"""Patterns of names that, as options, are not known to `rm`, which does nothing then."""
 
 
 class _Noted:
@@ -118,6 +114,7 @@ class Judge:
         self._depth = 0
         self._loops: dict[str, Argument] = {}
         self._known: set[str] = set()
+        self._numbers: set[str] = set()
         self._is_still = False
         self._is_behind = False
         self._is_fed = False
@@ -145,13 +142,13 @@ class Judge:
         node = parse(text)
         self.problems |= dict.fromkeys(("unread", why) for why in node.notes)
         self._is_still = self._depth == 0 and all(map(self._keeps_names, nodes(node)))
-        saved = self._loops, self._known
-        self._loops, self._known = {}, set()
+        saved = self._loops, self._known, self._numbers
+        self._loops, self._known, self._numbers = {}, set(), set()
         try:
             self._names(node)
             self._run(node, folders)
         finally:
-            self._loops, self._known = saved
+            self._loops, self._known, self._numbers = saved
 
     # -- flow -----------------------------------------------------------------------------------
 
@@ -159,18 +156,22 @@ class Judge:
         """Note the names that the text itself gives values to."""
         loops: set[str] = set()
         others: set[str] = set()
+        texts: set[str] = set()
         for each in nodes(node):
             if isinstance(each, Block):
                 loops |= {each.name} - {""}
             else:
                 others |= {name for name, _ in each.assigned if not each.words}
+                texts |= {name for name, value in each.assigned if not _is_number(value)}
                 if each.words and literal(each.words[0]) == "read":
-                    others |= {literal(word) for word in each.words[1:]}
+                    read_into = {literal(word) for word in each.words[1:]}
+                    others, texts = others | read_into, texts | read_into
         if not loops.isdisjoint(others):
             raise Refused("unread", "the variable of a loop gets another value")
         for name in loops:
             self._kinds.check_name(name)
         self._known |= loops | others
+        self._numbers |= others - texts
 
     def _keeps_names(self, node: Node) -> bool:
         """Return whether a node makes, moves and removes no file itself, and is not repeated."""
@@ -289,14 +290,14 @@ class Judge:
             elif part.kind in {"variable", "changed"}:
                 value = self._variable(part)
                 text, splits = value.text, splits or value.splits
-            elif part.kind == "output" and part.node == _NPROC:
-                text = NUMBER
             elif part.node is not None:
                 self._run(part.node, folders)
                 if part.kind == "pipe":
                     self._check_pipe(part.node)
-                text = PIPE if part.kind == "pipe" else UNKNOWN
-                splits = splits or not part.quoted
+                    text = PIPE
+                else:
+                    text = NUMBER if prints_number(part.node) else UNKNOWN
+                splits = splits or not (part.quoted or text == NUMBER)
             self._characters_left -= len(text) + 1
             if self._characters_left < 0:
                 raise Refused("unread", "there is too much to follow: write fewer words")
@@ -311,15 +312,13 @@ class Judge:
             if not self._keeps_names(each) and (each.redirects or name not in self._table.piped):
                 raise Refused("program", "`<(...)` may only hold such as `sort` and `git show`")
 
-    def _operand(self, word: Word, folders: Folders) -> Argument:
+    def _operand(self, word: Word, folders: Folders, program: str) -> Argument:
         """Return a word of a command; a pattern that begins it may be followed by names alone."""
         found = self._argument(word, folders)
-        if (
-            self._is_still
-            and word[0].kind == "glob"
-            and _PATTERN.fullmatch(found.text)
-            and all(map(self._places.has_plain_names, folders))
-        ):
+        if word[0].kind != "glob" or not _PATTERN.fullmatch(found.text):
+            return found
+        is_plain = self._is_still and all(map(self._places.has_plain_names, folders))
+        if is_plain or (program == "rm" and _ENDED.fullmatch(found.text)):
             return found._replace(text=f"./{found.text}")
         return found
 
@@ -327,6 +326,8 @@ class Judge:
         if part.text == "?":
             return Argument(NUMBER)
         value = self._loops.get(part.text) if part.kind == "variable" else None
+        if part.kind == "variable" and part.text in self._numbers:
+            return Argument(NUMBER)
         if value is not None and not value.splits:
             splits = not part.quoted and _SPLITTING.search(value.text) is not None
             return Argument(value.text, splits)
@@ -358,7 +359,8 @@ class Judge:
                     self._kinds.given(name, value, folders)
                 else:
                     self._kinds.check_name(name)
-            words = [self._operand(word, folders) for word in node.words]
+            program = literal(node.words[0]) if node.words else ""
+            words = [self._operand(word, folders, program) for word in node.words]
             if words:
                 if words[0].text == "read" and not all(map(_is_literal, node.words)):
                     raise Refused("unread", "`read` gives values to names that are not plain words")
@@ -414,7 +416,8 @@ class Judge:
         if is_own or found.name == "yarn run":
             self._code(found.name, args)
         elif found.entries != [_FREE]:
-            self._options([value for kind, value in found.operands if kind == "any"], _CALL)
+            for why in code_in([value for kind, value in found.operands if kind == "any"]):
+                self._kinds.ask(why)
         self._runner(name, found)
         if is_own and found.entries != [_FREE]:
             self._values(read(name, _FREE, args), folders, None)
@@ -456,21 +459,8 @@ class Judge:
         """Ask about code in the arguments or the input of a program that may be an interpreter."""
         if self._is_fed or any(PIPE in each.text for each in args):
             self._kinds.ask(f"what `{name}` gets to read is only in the command")
-        self._options(args, _CODE)
-        for each in args:
-            if not each.text.startswith("-") and _CODE.search(each.text):
-                self._kinds.ask(f"`{each.text}` may be code")
-
-    def _options(self, args: Sequence[Argument], signs: re.Pattern[str]) -> None:
-        """Ask about options with these signs, in themselves or in the word behind them.
-
-        Options that take code in many programs may have no other signs than names have.
-        """
-        for option, value in itertools.pairwise([*(each.text for each in args), ""]):
-            if option.startswith("-"):
-                seen = _CODE if _takes_code(option) else signs
-                if seen.search(option + value):
-                    self._kinds.ask(f"what is behind `{option}` may be code")
+        for why in code_in(args, may_interpret=True):
+            self._kinds.ask(why)
 
     def _runner(self, name: str, found: Reading) -> None:
         """Ask about a subcommand of a program of the workspace that runs what it is given."""
@@ -549,12 +539,11 @@ def _is_cd(node: Simple) -> bool:
     return bool(node.words) and literal(node.words[0]) == "cd"
 
 
-def _takes_code(option: str) -> bool:
-    """Return whether the value of an option, whose name may be cut off, is code by custom."""
-    name = option.partition("=")[0]
-    if name.startswith("--"):
-        return name != "--" and any(each.startswith(name) for each in _CODE_OPTIONS)
-    return _CODE_OPTION.match(name) is not None
+def _is_number(word: Word) -> bool:
+    """Return whether a word is a number, or what a command prints that counts."""
+    if len(word) == 1 and word[0].kind == "output" and word[0].node is not None:
+        return prints_number(word[0].node)
+    return _is_literal(word) and _DIGITS.fullmatch(literal(word)) is not None
 
 
 def _is_literal(word: Word) -> bool:

@@ -1,0 +1,45 @@
+"""Code in the arguments of scripts, and of programs that are not known."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from otelhooks.policy.shells.options import Argument
+
+__all__ = ["code_in"]
+
+_CODE = re.compile(r"[^\w./:=,@+%-]")
+"""Signs that names do not have."""
+_CALL = re.compile(r"[(`\n]")
+"""Signs of a call or of several statements, in code of most languages."""
+_SHORT = re.compile(r"-[ceEpr]|-[A-Za-z]{1,2}[ceEpr]\Z")
+_LONG = "--code --command --eval --exec --execute --expression --print --require --run".split()
+
+
+def code_in(args: Sequence[Argument], *, may_interpret: bool = False) -> Iterator[str]:
+    """Yield why an argument may be code.
+
+    An option that takes code in many programs may have no other signs than names have, others no
+    sign of a call; the word behind an option may be its value.
+
+    Args:
+        args: Arguments of a script, or of a program of the workspace.
+        may_interpret: Whether it may be an interpreter: then no argument may have other signs.
+    """
+    for option, value in itertools.pairwise([*(each.text for each in args), ""]):
+        if option.startswith("-"):
+            signs = _CODE if may_interpret or _takes_code(option) else _CALL
+            if signs.search(option + value):
+                yield f"what is behind `{option}` may be code"
+        elif may_interpret and _CODE.search(option):
+            yield f"`{option}` may be code"
+
+
+def _takes_code(option: str) -> bool:
+    """Return whether the value of an option, whose name may be cut off, is code by custom."""
+    name = option.partition("=")[0]
+    if name.startswith("--"):
+        return name != "--" and any(each.startswith(name) for each in _LONG)
+    return _SHORT.match(name) is not None

@@ -1,0 +1,28 @@
+"""Commands that print one number and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+from otelhooks.policy.shells.nodes import Block, Node, literal
+
+__all__ = ["prints_number"]
+
+_COUNTING = re.compile(
+    r"nproc|wc\n-[lwcm]|grep\n-[EFivwx]*c[EFivwx]*\n[^\n-][^\n]*(?:\n[^\n-][^\n]*)?"
+)
+"""Words of such commands: with the name of a file, `wc` prints that too, with two `grep` does."""
+
+
+def prints_number(node: Node) -> bool:
+    """Return whether all that commands write to standard output is one number, or nothing."""
+    while isinstance(node, Block):
+        if node.redirects or not (
+            node.kind == "pipe" or (node.kind == "list" and len(node.parts) == 1)
+        ):
+            return False
+        node = node.parts[-1]
+    is_plain = all(part.kind == "text" for word in node.words for part in word)
+    is_read = all(each.operator == "<" for each in node.redirects)
+    words = "\n".join(map(literal, node.words))
+    return is_plain and is_read and not node.assigned and _COUNTING.fullmatch(words) is not None
