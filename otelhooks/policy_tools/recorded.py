@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import RECORD_REQUIRED, UNRECORDED_POLICY
@@ -14,7 +14,10 @@ from otelhooks.policy import stops
 from otelhooks.records import semconv
 from otelhooks.telemetry.masking import MASK
 
-__all__ = ["RecordedCall", "Source", "read_call"]
+if TYPE_CHECKING:
+    from otelhooks.store.records import Span
+
+__all__ = ["RecordedCall", "Source", "read_call", "read_span"]
 
 _SHORTENED = re.compile(r"\.\.\.\[\d+ characters\]$")
 
@@ -180,6 +183,18 @@ def read_call(
         at=at,
         call_id=text(semconv.GEN_AI_TOOL_CALL_ID),
         service=str((resource or {}).get(semconv.SERVICE_NAME) or ""),
+    )
+
+
+def read_span(span: Span) -> RecordedCall | None:
+    """Read a span of the local store; return None if it is not a tool call."""
+    return read_call(
+        span.attributes,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        at=span.started_at,
+        has_failed=span.status == "error",
+        resource=span.origin.resource,
     )
 
 

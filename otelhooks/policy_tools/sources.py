@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from otelhooks.errors import ConfigError
 from otelhooks.policy_tools.otlp_calls import otlp_calls
-from otelhooks.policy_tools.recorded import RecordedCall, Source, read_call
+from otelhooks.policy_tools.recorded import RecordedCall, Source, read_span
 
 if TYPE_CHECKING:
     from otelhooks.store.reader import Store
@@ -119,15 +119,7 @@ class StoreSource:
             for span in spans:
                 if self.since_ns is not None and span.started_at < self.since_ns:
                     continue
-                found = read_call(
-                    span.attributes,
-                    trace_id=span.trace_id,
-                    span_id=span.span_id,
-                    at=span.started_at,
-                    has_failed=span.status == "error",
-                    resource=span.origin.resource,
-                )
-                if found is not None:
+                if (found := read_span(span)) is not None:
                     yield found
 
     def link(self, trace_id: str) -> str:

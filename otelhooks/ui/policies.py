@@ -21,11 +21,10 @@ from otelhooks.policy_tools.as_written import as_written, selectors
 from otelhooks.policy_tools.cases import Known
 from otelhooks.policy_tools.explain import explain
 from otelhooks.policy_tools.learn import quoted
-from otelhooks.policy_tools.recorded import RecordedCall, read_call
+from otelhooks.policy_tools.recorded import RecordedCall, read_span
 from otelhooks.policy_tools.replay import replay
 from otelhooks.policy_tools.subject import Subject
 from otelhooks.store.reader import Store, Wanted
-from otelhooks.store.records import Span
 from otelhooks.store.verdicts import read_verdict
 from otelhooks.ui.site import Site
 
@@ -98,7 +97,7 @@ def explained(site: Site, request: Request) -> Response:
         return site.page("policy.html", "policy")
     found = site.store.trace(trace)
     wanted = [one for one in found.spans if one.span_id == span] if found is not None else []
-    recorded = next(filter(None, map(_recorded, wanted)), None)
+    recorded = next(filter(None, map(read_span, wanted)), None)
     if recorded is None:
         return site.missing(request)
     views = [("These policies", site.settings.policies)]
@@ -178,16 +177,5 @@ def replayed(site: Site, request: Request) -> Response:
 
 def _newest(store: Store) -> Iterator[RecordedCall]:
     """Yield the newest calls, oldest first."""
-    spans = store.newest(_MOST_CALLS, Wanted(), lambda span: _recorded(span) is not None)
-    return filter(None, map(_recorded, reversed(spans)))
-
-
-def _recorded(span: Span) -> RecordedCall | None:
-    return read_call(
-        span.attributes,
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        at=span.started_at,
-        has_failed=span.status == "error",
-        resource=span.origin.resource,
-    )
+    spans = store.newest(_MOST_CALLS, Wanted(), lambda span: read_span(span) is not None)
+    return filter(None, map(read_span, reversed(spans)))
