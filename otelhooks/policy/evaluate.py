@@ -21,6 +21,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.labels import UNKNOWN
+from otelhooks.hooks.origins import Parts
 from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling, told
 from otelhooks.policy import fingerprints
@@ -258,7 +259,10 @@ class PolicySet:
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
 
-    outcome = staticmethod(outcome)
+    @staticmethod
+    def outcome(result: Any, error: BaseException | None) -> Parts | None:
+        """Return what rules about origins remember of a tool's result; None if that is unknown."""
+        return outcome(result, error)
 
     def with_rules(
         self, rules: Sequence[Policy | Sequence[Policy]], *, source: str = "code"
