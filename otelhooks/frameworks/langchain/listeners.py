@@ -7,14 +7,16 @@ they are left out of its run, and get it as a whole once it is decided.
 
 from __future__ import annotations
 
-import contextlib
 import copy
+import functools
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.objects.outer import known
+from otelhooks.frameworks.kit.streams.returned import stepped
 
 __all__ = ["HeardRun", "apart", "is_streaming", "without_tokens"]
 
@@ -56,7 +58,8 @@ class HeardRun(kit.Run):
             return wrapped(given, self.config, **self.further)
         items = wrapped(given, quiet(self.config or {}), **self.further)
         is_stream = hasattr(items, "__next__") or hasattr(items, "__anext__")
-        return _Steps(items, quiet(self.surroundings) or None) if is_stream else items
+        quietly = functools.partial(known, kit.native(_CONFIG), quiet(self.surroundings) or None)
+        return stepped(items, quietly) if is_stream else items
 
     def leaves_out(self) -> bool:
         """Find who streams it: handlers, or an outer graph; return whether anything does."""
@@ -87,41 +90,6 @@ class HeardRun(kit.Run):
     def output(self, items: list[Any]) -> Any:
         """Return a run's result, for listeners that get it as a whole."""
         raise NotImplementedError
-
-
-class _Steps:
-    """A run's items, each created with another configuration around it."""
-
-    def __init__(self, items: Any, around: Any) -> None:
-        self._items, self._around = items, around
-
-    @contextlib.contextmanager
-    def _inside(self) -> Iterator[None]:
-        variable = kit.native(_CONFIG)
-        token = variable.set(self._around)
-        try:
-            yield
-        finally:
-            variable.reset(token)
-
-    def __iter__(self) -> Any:
-        return self
-
-    __aiter__ = __iter__
-
-    def __next__(self) -> Any:
-        with self._inside():
-            return next(self._items)
-
-    async def __anext__(self) -> Any:
-        with self._inside():
-            return await anext(self._items)
-
-    def close(self) -> Any:
-        self._items.close()
-
-    async def aclose(self) -> Any:
-        await self._items.aclose()
 
 
 def apart(callbacks: Any, about: Mapping[str, Any], *, is_async: bool) -> tuple[Any, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from opentelemetry.context import Context, attach, detach, get_current
@@ -11,7 +13,7 @@ from opentelemetry.context import Context, attach, detach, get_current
 from otelhooks.frameworks.kit.objects.functions import ASYNC_GENERATOR, GENERATOR
 from otelhooks.frameworks.kit.passages import SKIP, Passage
 
-__all__ = ["returning"]
+__all__ = ["returning", "stepped"]
 
 
 def returning(of: type[Passage]) -> type[Passage]:
@@ -37,7 +39,8 @@ def _returned(of: type[Passage], function: Any, owner: Any, /, *args: Any, **kwa
     def items(*args: Any, **kwargs: Any) -> Any:
         yield from function(*args, **kwargs)
 
-    return _read(get_current(), of.through(GENERATOR, items, owner, *args, **kwargs))
+    read = of.through(GENERATOR, items, owner, *args, **kwargs)
+    return stepped(read, functools.partial(_attached, get_current()))
 
 
 async def _areturned(
@@ -47,17 +50,25 @@ async def _areturned(
         async for item in await function(*args, **kwargs):
             yield item
 
-    return _aread(get_current(), of.through(ASYNC_GENERATOR, items, owner, *args, **kwargs))
+    read = of.through(ASYNC_GENERATOR, items, owner, *args, **kwargs)
+    return stepped(read, functools.partial(_attached, get_current()))
 
 
-def _read(context: Context, items: Any) -> Generator[Any, None, None]:
+def stepped(items: Any, block: Callable[[], AbstractContextManager[Any]]) -> Any:
+    """Return a stream whose items are made inside a block, one by one.
+
+    Args:
+        items: A stream, plain or asynchronous.
+        block: Creates the block for each item.
+    """
+    return _asteps(items, block) if hasattr(items, "__anext__") else _steps(items, block)
+
+
+def _steps(items: Any, block: Callable[[], Any]) -> Generator[Any, None, None]:
     try:
         while True:
-            token = attach(context)
-            try:
+            with block():
                 item = next(items, _END)
-            finally:
-                detach(token)
             if item is _END:
                 return
             yield item
@@ -65,14 +76,11 @@ def _read(context: Context, items: Any) -> Generator[Any, None, None]:
         items.close()
 
 
-async def _aread(context: Context, items: Any) -> AsyncGenerator[Any, None]:
+async def _asteps(items: Any, block: Callable[[], Any]) -> AsyncGenerator[Any, None]:
     try:
         while True:
-            token = attach(context)
-            try:
+            with block():
                 item = await anext(items, _END)
-            finally:
-                detach(token)
             if item is _END:
                 return
             yield item
@@ -81,3 +89,12 @@ async def _aread(context: Context, items: Any) -> AsyncGenerator[Any, None]:
 
 
 _END: Any = object()
+
+
+@contextlib.contextmanager
+def _attached(context: Context) -> Generator[None, None, None]:
+    token = attach(context)
+    try:
+        yield
+    finally:
+        detach(token)
