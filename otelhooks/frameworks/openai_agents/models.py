@@ -84,7 +84,8 @@ class ModelCall(kit.ModelCall):
             given["input"] = self.messages
             given["handoffs"] = [one for one in self.tools if kit.is_a(one, _HANDOFF)]
             given["tools"] = [one for one in self.tools if not kit.is_a(one, _HANDOFF)]
-        return wrapped(*map(given.pop, self.positional), **given)
+        first = [*map(given.pop, self.positional)]
+        return wrapped(*first, **given)
 
     @property
     def is_typed(self) -> bool:  # type: ignore[override]
