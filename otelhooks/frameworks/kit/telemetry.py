@@ -10,6 +10,7 @@ from typing import Any
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context, attach, detach, get_current
 
+from otelhooks.frameworks.kit.objects.classes import is_a
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.frames import Op, Turn, current_frame
 from otelhooks.pipeline.runtime import Runtime
@@ -79,7 +80,7 @@ def inside_run(
     attributes: Mapping[str, Any],
     given: Any,
     result: Callable[[], Any],
-    is_failure: Callable[[Exception], bool],
+    pauses: tuple[str, ...],
 ) -> Generator[None, None, None]:
     """Open a span around a part of a run, such as a node of a graph, which hooks do not see.
 
@@ -88,7 +89,7 @@ def inside_run(
         attributes: Its attributes.
         given: What goes into the part, shown if spans carry content.
         result: Gives what comes out of it, in the same case.
-        is_failure: Whether an exception means that the part failed, and not that it pauses.
+        pauses: Exceptions by which the framework pauses, such as ``pkg.mod:Class``.
     """
     opened = _open_part(name, attributes)
     if opened is None:
@@ -99,7 +100,7 @@ def inside_run(
     try:
         yield
     except Exception as error:
-        if is_failure(error):
+        if not is_a(error, *pauses):
             kind = error_type(error)
             fail(span, kind, rt.content.span_error(error, kind))
         raise

@@ -36,6 +36,7 @@ class HeardRun(kit.Run):
         further: All other arguments, by name.
         surroundings: Configuration in the surroundings, if listeners are left out.
         left_out: Manager of the listeners that are notified once it is decided.
+        passed: What they get.
         heard: Receives its end.
     """
 
@@ -46,11 +47,8 @@ class HeardRun(kit.Run):
     further: Mapping[str, Any]
     surroundings: Any = None
     left_out: Any = None
+    passed: list[Any]
     heard: Any = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.passed: list[Any] = []
 
     def runs(self, wrapped: Any, given: Any) -> Any:
         """Run it with what hooks wrote; listeners are left out while a hook may change it."""
@@ -77,10 +75,13 @@ class HeardRun(kit.Run):
 
     def hear(self, items: list[Any]) -> Any:
         """Notify left-out listeners that it starts; keep items for them."""
-        self.passed += items
-        if self.heard is None and self.left_out is not None:
+        if self.left_out is None:
+            return
+        if self.heard is None:
             about = {"name": self.title, "run_id": (self.config or {}).get("run_id")}
             self.heard = yield self.left_out.on_chain_start(None, self.given, **about)
+            self.passed = []
+        self.passed += items
 
     def delivered(self) -> Any:
         """Pass its result to left-out listeners."""

@@ -45,7 +45,6 @@ class _ShellRun(_Answered):
         place(self, SHELL, middleware, payload)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Run what was approved."""
         return wrapped(self.resources, args, **self.further)
 
 

@@ -19,11 +19,9 @@ __all__ = ["ChatCall", "EventsCall", "StreamedCall", "events_of", "know_tools"]
 
 _PROVIDERS = {
     "amazon_bedrock": semconv.PROVIDER_AWS_BEDROCK,
-    "anthropic": semconv.PROVIDER_ANTHROPIC,
     "azure": semconv.PROVIDER_AZURE_AI_OPENAI,
     "azure_openai": semconv.PROVIDER_AZURE_AI_OPENAI,
     "bedrock": semconv.PROVIDER_AWS_BEDROCK,
-    "cohere": semconv.PROVIDER_COHERE,
     "google_genai": semconv.PROVIDER_GCP_GEMINI,
     "google_vertexai": semconv.PROVIDER_GCP_VERTEX_AI,
     "ibm": semconv.PROVIDER_IBM_WATSONX_AI,
@@ -207,7 +205,6 @@ class ChatCall(kit.ModelCall):
         return self.answer([response])
 
     def changed(self, raw: Any, response: Any) -> Any:
-        """Return the answer with other text and calls."""
         found = self.candidates(raw)
         if not found:
             return self.answered(response)

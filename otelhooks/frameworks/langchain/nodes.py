@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import inside_run, semconv
 
 __all__ = ["MODEL_NODES", "anode", "node"]
 
 _HIDDEN = "langsmith:hidden"
-_BUBBLE_UP = "langgraph.errors:GraphBubbleUp"
 _EDGES = "branch:"
 _AGENTS = ("langchain.agents.", "langgraph.prebuilt.")
 MODEL_NODES = ("model", "agent")
@@ -39,10 +37,8 @@ async def anode(wrapped: Any, owner: Any, task: Any, *rest: Any, **further: Any)
 
 
 def _span(task: Any) -> Any:
-    attributes = {semconv.NODE_NAME: task.name}
-    return inside_run(
-        f"node {task.name}", attributes, task.input, lambda: _written(task), _is_failure
-    )
+    attributes, pauses = {semconv.NODE_NAME: task.name}, ("langgraph.errors:GraphBubbleUp",)
+    return inside_run(f"node {task.name}", attributes, task.input, lambda: _written(task), pauses)
 
 
 def _is_seen_already(task: Any) -> bool:
@@ -64,7 +60,3 @@ def _is_of_agent(bound: Any) -> bool:
 def _written(task: Any) -> dict[str, Any]:
     """Return what a node wrote into the state."""
     return {name: value for name, value in task.writes if not name.startswith(_EDGES)}
-
-
-def _is_failure(error: Exception) -> bool:
-    return not kit.is_a(error, _BUBBLE_UP)

@@ -71,7 +71,7 @@ class GraphRun(HeardRun):
         self.prompt = prompt if has_message else input
         self.conversation = state.thread_of(config, graph.config)
         self.operation = semconv.OP_INVOKE_AGENT if is_agent else semconv.OP_INVOKE_WORKFLOW
-        self.is_resumed = input is None or (state.is_command(input) and not has_message)
+        self.is_resumed = input is None or (kit.is_a(input, state.COMMAND) and not has_message)
 
     def call(self, wrapped: Any) -> Any:
         given = state.with_prompt(self.given, self.prompt) if self.is_rewritten else self.given

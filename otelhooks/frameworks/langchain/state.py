@@ -10,11 +10,12 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.contents import field
 from otelhooks.frameworks.kit.values import with_fields
 
 __all__ = [
-    "is_command",
+    "COMMAND",
     "is_same",
     "last_message",
     "leaves",
@@ -27,6 +28,8 @@ __all__ = [
     "with_prompt",
 ]
 
+
+COMMAND = "langgraph.types:Command"
 
 # -- the graph and its input ------------------------------------------------------------------
 
@@ -41,13 +44,9 @@ def tool_names(graph: Any) -> list[str]:
     return found
 
 
-def is_command(value: Any) -> bool:
-    return type(value).__name__ == "Command" and hasattr(value, "resume")
-
-
 def update_of(value: Any) -> Any:
     """Return what an input puts into the state; a command has it in an attribute."""
-    return getattr(value, "update", None) if is_command(value) else value
+    return value.update if kit.is_a(value, COMMAND) else value
 
 
 def thread_of(*configs: Any) -> str:
@@ -71,7 +70,7 @@ def _role(message: Any) -> Any:
 
 def _last_of_user(given: Any) -> tuple[list[Any], int | None]:
     """Return the messages in an input, and the position of the user's last one."""
-    messages = None if isinstance(given, (str, type(None))) else field(given, "messages")
+    messages = field(given, "messages")
     if not isinstance(messages, list):
         messages = [] if messages is None else [messages]
     for index in range(len(messages) - 1, -1, -1):
@@ -97,7 +96,7 @@ def with_prompt(given: Any, prompt: Any) -> Any:
     messages, index = _last_of_user(inside)
     if index is None:
         return prompt
-    if is_command(given):
+    if kit.is_a(given, COMMAND):
         return dataclasses.replace(given, update=with_prompt(inside, prompt))
     item = messages[index]
     if isinstance(item, (str, tuple)):
@@ -113,11 +112,9 @@ def with_prompt(given: Any, prompt: Any) -> Any:
 
 
 def last_message(values: Any) -> Any:
-    messages = None if values is None or isinstance(values, str) else field(values, "messages")
-    if isinstance(messages, list) and messages:
-        last = messages[-1]
-        return last if hasattr(last, "content") else None
-    return messages if hasattr(messages, "content") else None
+    messages = field(values, "messages")
+    last = messages[-1] if isinstance(messages, list) and messages else messages
+    return last if hasattr(last, "content") else None
 
 
 def is_same(message: Any, old: Any) -> bool:

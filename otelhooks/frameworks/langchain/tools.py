@@ -17,7 +17,6 @@ __all__ = ["InvokeRun", "ToolRun"]
 
 _MCP, _NATIVE_MCP = "langchain_mcp_adapters.tools", "langchain.mcp."
 _MESSAGE = "langchain_core.messages.tool:ToolMessage"
-_COMMAND = "langgraph.types:Command"
 _CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
 
 
@@ -99,9 +98,8 @@ class ToolRun(kit.ToolCall):
         further = self.further
         if self.holds_back and "callbacks" in further:
             silent, later = apart(further["callbacks"], further, is_async=self.is_async)
-            self.later = (
-                later if self.op is not None else None
-            )  # an outer seat's hooks may change it
+            # without an operation of its own, an outer seat's hooks may still change the result
+            self.later = later if self.op is not None else None
             further = {**further, "callbacks": silent}
         return wrapped(self.form(args), *self.rest, **further)
 
@@ -208,7 +206,6 @@ class ToolRun(kit.ToolCall):
         return None
 
     def recovered(self, value: Any) -> Any:
-        """Return a value as the tool's result."""
         if self.id is None or kit.is_a(value, _MESSAGE):
             return value
         return self._message(self._content(value))
