@@ -109,16 +109,17 @@ def _run_all(names: list[str], store: Path, audit: Path) -> list[str]:
         store=store,
     )
     try:
-        for name in names:
-            _run(name, handle, traces, store)
+        are_stored = [_run(name, handle, traces, store) for name in names]
     finally:
         otelhooks.uninstrument()
         logging.disable(logging.NOTSET)
-    _say_more(store)
+    if any(are_stored):
+        _say_more(store)
     return story.findings
 
 
-def _run(name: str, handle: Handle, traces: list[str], store: Path) -> None:
+def _run(name: str, handle: Handle, traces: list[str], store: Path) -> bool:
+    """Run the story in a framework; return whether its traces are in the store."""
     from otelhooks.demo import story
 
     module = importlib.import_module(f"otelhooks.demo.with_{name}")
@@ -131,23 +132,24 @@ def _run(name: str, handle: Handle, traces: list[str], store: Path) -> None:
         story.findings.append(f"{name}: the run failed: {error!r}")
     seconds = time.monotonic() - started
     handle.force_flush()
-    _show(traces[before:], store)
+    are_stored = _show(traces[before:], store)
     click.echo(f"ran in {seconds:.1f} s", err=True)
+    return are_stored
 
 
-def _show(traces: list[str], store: Path) -> None:
-    """Print the tree of each trace."""
+def _show(traces: list[str], store: Path) -> bool:
+    """Print the tree of each trace; return whether the store has one."""
     from otelhooks.store.reader import Store
     from otelhooks.store.tree import render
 
     width = min(shutil.get_terminal_size((110, 40)).columns, 140)
     reader = Store(store)
-    for trace_id in traces:
-        trace = _read(reader, trace_id)
-        if trace is None:
-            click.echo("the trace went elsewhere: see OTEL_EXPORTER_* in the environment", err=True)
-            continue
+    found = [trace for trace in (_read(reader, trace_id) for trace_id in traces) if trace]
+    for trace in found:
         click.echo(render(trace.spans, trace.events, width=width).plain, nl=False)
+    if len(found) < len(traces):
+        click.echo("the traces went elsewhere: see OTEL_EXPORTER_* in the environment", err=True)
+    return bool(found)
 
 
 def _read(reader: Any, trace_id: str) -> Any:

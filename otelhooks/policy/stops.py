@@ -191,6 +191,9 @@ class Watch:
         place: Where they are kept.
         known: Those that are known already.
         changed: Called with them; what it raises is logged.
+
+    Attributes:
+        place: The same.
     """
 
     def __init__(
@@ -199,7 +202,8 @@ class Watch:
         known: tuple[Stop, ...],
         changed: Callable[[tuple[Stop, ...]], None],
     ) -> None:
-        self._place, self._known, self._changed = place, known, changed
+        self.place: Place = place
+        self._known, self._changed = known, changed
         self._is_told = False
         self._over = threading.Event()
         self._begin()
@@ -216,7 +220,7 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(INTERVAL_S):
             try:
-                self._take(self._place.kept())
+                self._take(self.place.kept())
                 self._is_told = False
             except Hidden as error:
                 self._tell("so every call is stopped", error)

@@ -421,8 +421,9 @@ def _say(handle: Handle) -> None:
     )
     rules = handle._rules
     files = handle._policies.describe()
+    audit, stopping = handle._runtime.audit, handle._stop_watch
     log.info(
-        "instrumented: %s; mode %s; %s (version %s%s), %s; %s",
+        "instrumented: %s; mode %s; %s (version %s%s), %s; %s%s%s",
         states or "no framework imported yet",
         rules.mode,
         counted(len(rules.given), "rule"),
@@ -430,6 +431,8 @@ def _say(handle: Handle) -> None:
         f"; {files}" if files else "",
         counted(len(handle._hooks) + len(handle._policy_hooks) + len(handle._file_hooks), "hook"),
         handle._providers.describe(),
+        f"; audit trail in `{audit.folder}`" if audit is not None else "",
+        f"; stops in {stopping.place.where}" if stopping is not None else "",
     )
 
 

@@ -25,6 +25,7 @@ from otelhooks.policy_tools.recorded import RecordedCall, read_span
 from otelhooks.policy_tools.replay import replay
 from otelhooks.policy_tools.subject import Subject
 from otelhooks.store.reader import Store, Wanted
+from otelhooks.store.schema import StoreError
 from otelhooks.store.verdicts import read_verdict
 from otelhooks.ui.site import Site
 
@@ -51,9 +52,7 @@ def policy(site: Site, request: Request) -> Response:
         return site.page("policy.html", "policy")
     subject = Subject.open(site.settings.policies)
     table = subject.table()
-    decided = Counter[tuple[str, str]]()
-    for one in site.store.decided(_PARTS).counts:
-        decided[one.policy, one.rule] += one.count
+    decided = _decided(site.store)
     rules = [
         _Rule(
             name=f"{rule.policy_id}/{rule.id}",
@@ -80,6 +79,18 @@ def policy(site: Site, request: Request) -> Response:
         findings=[_short(str(finding)) for finding in findings],
         candidate=site.settings.candidate,
     )
+
+
+def _decided(store: Store) -> Counter[tuple[str, str]]:
+    """Return how often each rule decided, by policy and rule; nothing if there is no store yet."""
+    decided = Counter[tuple[str, str]]()
+    try:
+        for one in store.decided(_PARTS).counts:
+            decided[one.policy, one.rule] += one.count
+    except StoreError as error:
+        if error.cause != "missing":
+            raise
+    return decided
 
 
 def _short(text: str) -> str:

@@ -87,3 +87,26 @@ def test_a_reader_that_leaves_ends_the_command_quietly(boom):
     result = _invoke("boom")
 
     assert (result.exit_code, result.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("exporter", [None, "none"])
+def test_a_demo_suggests_commands_only_for_traces_that_are_in_its_store(
+    monkeypatch, tmp_path, exporter
+):
+    import otelhooks
+    from otelhooks.cli import demo
+
+    def run():
+        with otelhooks.session(), otelhooks.turn("hi", agent="a"):
+            pass
+
+    module = type(sys)("otelhooks.demo.with_fake")
+    module.run = run
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(demo, "STORIES", {"fake": ((), "")})
+    if exporter is not None:
+        monkeypatch.setenv("OTEL_TRACES_EXPORTER", exporter)
+    store = tmp_path / "demo.db"
+    output = CliRunner().invoke(demo.demo, ["--store", str(store)]).output
+    assert ("trace show last" in output) == (exporter is None)
+    assert ("the traces went elsewhere" in output) == (exporter is not None)

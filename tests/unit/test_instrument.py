@@ -384,6 +384,26 @@ class TestLogging:
         assert "mode enforce; 1 rule " in lines[0]
         assert "secret" not in lines[0]
 
+    def test_the_line_names_the_folders_of_stops_and_audit(
+        self,
+        governed: Any,
+        caplog: pytest.LogCaptureFixture,
+        tmp_path: Any,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        with caplog.at_level(logging.INFO, "otelhooks"):
+            monkeypatch.setenv("OTELHOOKS_STOPS", str(tmp_path / "stops"))
+            governed(audit=tmp_path / "trail")
+            otelhooks.uninstrument()
+            monkeypatch.setenv("OTELHOOKS_STOPS", "off")
+            governed()
+        first, second = [m for m in caplog.messages if m.startswith("instrumented")]
+        assert first.endswith(
+            f"; audit trail in `{tmp_path / 'trail'}`; stops in `{tmp_path / 'stops'}`"
+        )
+        assert "audit" not in second
+        assert "stops" not in second
+
 
 class TestUninstrument:
     def test_twice_is_once_and_never_is_nothing(self, governed: Any) -> None:

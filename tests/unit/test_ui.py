@@ -719,6 +719,12 @@ class TestPolicy:
         assert '<td class="number">1</td>' in rows["no-rm"]
         assert '<td class="number">never</td>' in rows["idle"]
 
+    def test_rules_are_shown_before_anything_is_stored(self, client, path) -> None:
+        shown = client.get("/policy")
+        assert not path.exists()
+        assert shown.status_code == 200
+        assert "no-rm" in shown.text
+
     @pytest.mark.parametrize(
         ("selector", "shown"),
         [
