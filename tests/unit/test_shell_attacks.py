@@ -2334,6 +2334,72 @@ def test_patterns_that_begin_an_argument(
     assert [text for text in commands(PATTERNS) if verdict(text) == "allow"] == []
 
 
+EDITS_FOUND = r"""
+        find src -name '*.ts' -exec sed -i 's/a/b/' {} +
+        find src -type f -name '*.ts' -exec sed -i.bak -e 's/a/b/' {} \;
+        cd src && find . -name '*.ts' -exec sed -i 's/a/b/' {} +
+        find . -name '*.ts' -not -path './node_modules/*' -not -path './sub/*' -exec sed -i p {} +
+        find ./src -type f ! -path './src/x/*' -name a.ts -exec sed -i p {} + 2> /dev/null
+        find src -name '*.none' -exec sed -i 's/a/b/' {} +
+"""
+"""What may edit the files that are found in the workspace below."""
+
+EDITS_OTHERS = r"""
+        find . -name '*.ts' -exec sed -i 's/a/b/' {} +
+        find . -name '*.ts' -not -path './node_modules/*' -exec sed -i 's/a/b/' {} +
+        find . -name '*.ts' -not -path './sub/*' -exec sed -i 's/a/b/' {} +
+        find . -name '*.ts' -not -path './node_modules' -not -path './sub/*' -exec sed -i p {} +
+        find . -name '*.ts' -exec sed -i p {} + -not -path './node_modules/*' -not -path './sub/*'
+        find . -name '*.ts' -not -not -path './no*' -not -path './sub/*' -exec sed -i p {} +
+        find . -name '*.ts' -path './node_modules/*' -not -path './sub/*' -exec sed -i p {} +
+        find . -name '*.ts' -o -not -path './no*' -not -path './sub/*' -exec sed -i p {} +
+        find src -exec sed -i p {} +
+        find src -iname '*.ts' -exec sed -i p {} +
+        find src -not -name '*.ts' -exec sed -i p {} +
+        find src -name '[a].ts' -exec sed -i p {} +
+        find s* -name '*.ts' -exec sed -i p {} +
+        find "$(ls)" -name '*.ts' -exec sed -i p {} +
+        find src -name '*.ts' -exec sed -i 's/a/b/e' {} +
+        find src -name '*.none' -exec sed -i 's/a/b/e' {} +
+        find src -name '*.none' -exec sed -i 'w /etc/x' {} +
+        find src -name '*.none' -exec sed -i p {} ../x +
+        find src -name '*.none' -exec sed -i p {} ../x \;
+        find src -name '*.none' -exec sed -i {} src/a.ts \;
+        find src -name .env -exec sed -i p {} +
+        find src -name '*.pem' -exec sed -i p {} +
+        find odd -name '*.js' -exec sed -i p {} +
+        find w -name '*.css' -exec sed -i p {} +
+        find link/ -name '*.ts' -exec sed -i p {} +
+        find .. -name '*.ts' -exec sed -i p {} +
+        find src -name '*.ts' -exec cp {} x \; -exec sed -i p {} +
+        find src -name '*.ts' -exec mv {} sub/y.ts \; -exec sed -i p {} \;
+        cp -r sub src/sub; find src -name '*.ts' -exec sed -i p {} +
+        find src -name x -delete; find src -name '*.ts' -exec sed -i p {} +
+        for d in src; do find "$d" -name '*.ts' -exec sed -i p {} +; done
+        bash -c "find src -name '*.ts' -exec sed -i p {} +"
+        find src -name '*.ts' -exec perl -pi -e p {} +
+        find src -name '*.ts' -exec tee {} +
+        find src -name '*.ts' -exec bash {} \;
+"""
+
+
+def test_files_that_find_finds_may_be_edited(ws: pathlib.Path) -> None:
+    for name in (
+        "src/a.ts",
+        "src/x/b.ts",
+        "node_modules/m/c.ts",
+        "odd/$(id).js",
+        "w/..x/a.css",
+        "w/.git/a.css",
+    ):
+        (ws / name).parent.mkdir(parents=True, exist_ok=True)
+        (ws / name).write_text("")
+    (ws / "sub" / "out.ts").symlink_to("/etc/passwd")
+    (ws / "link").symlink_to(ws / "sub")
+    assert [text for text in commands(EDITS_FOUND) if verdict(text) != "allow"] == []
+    assert [text for text in commands(EDITS_OTHERS) if verdict(text) == "allow"] == []
+
+
 LINKS = {
     "a file of the name -": (
         "-",

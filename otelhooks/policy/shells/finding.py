@@ -18,8 +18,10 @@ __all__ = [
     "SEVERAL_FOUND",
     "SUFFIX",
     "cut",
+    "edits",
     "found_by",
     "kept_by",
+    "left_out_by",
     "lists",
 ]
 
@@ -34,6 +36,7 @@ SUFFIX = re.compile(
 REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
 DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
 CACHES = re.compile(r"__pycache__|node_modules|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
+_PATH_FORM = re.compile("[A-Za-z0-9_./*-]+")
 _NOT = frozenset(("-not", "!"))
 _CHOOSING = _NOT | {"-o", "-or", "(", ","}
 
@@ -71,6 +74,24 @@ def _without_left_out(texts: Sequence[str]) -> list[str]:
                 del kept[-2:]
                 next(rest, "")
     return kept
+
+
+def left_out_by(finding: Reading, action: str) -> list[str]:
+    """Return plain forms of paths that do not reach an action of `find`, by `-not -path`."""
+    texts = [each.text for each in finding.args]
+    texts = ["", *texts[: texts.index(action)]]
+    return [
+        form
+        for before, sign, option, form in zip(texts, texts[1:], texts[2:], texts[3:], strict=False)
+        if sign in _NOT and option == "-path" and _PATH_FORM.fullmatch(form)
+        if not before.startswith("-") and before not in _NOT  # else it may be a value, or denied
+    ]
+
+
+def edits(words: Sequence[Argument]) -> bool:
+    """Return whether a command is `sed -i`."""
+    texts = [each.text for each in words]
+    return texts[0] == "sed" and any(each.startswith(("-i", "--in-place")) for each in texts)
 
 
 def lists(found: Reading) -> bool:

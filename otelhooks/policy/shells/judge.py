@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import posixpath
 import re
 from collections.abc import Generator, Sequence
@@ -17,8 +18,10 @@ from otelhooks.policy.shells.finding import (
     SEVERAL_FOUND,
     SUFFIX,
     cut,
+    edits,
     found_by,
     kept_by,
+    left_out_by,
     lists,
 )
 from otelhooks.policy.shells.kinds import ASSIGNED, HERE, MARKS, Folders, Kinds
@@ -32,6 +35,8 @@ from otelhooks.policy.shells.nodes import (
     Word,
     check,
     check_typed,
+    is_call,
+    is_literal,
     literal,
     nodes,
 )
@@ -45,7 +50,7 @@ from otelhooks.policy.shells.options import (
     Reading,
     read,
 )
-from otelhooks.policy.shells.outputs import prints_number
+from otelhooks.policy.shells.outputs import is_number, prints_number
 from otelhooks.policy.shells.places import ALL, Kept, Places, is_secret
 from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.table import Entry, table
@@ -70,7 +75,6 @@ _WRAPPERS = frozenset(("gradlew", "mvnw"))
 """Programs of the workspace that are what their name says, as all builds of a kind use them."""
 _LOOPS = frozenset(("for", "loop"))
 _READING = frozenset(("<", "<<", "<&", ">&"))
-_DIGITS = re.compile("[0-9]+")
 _ENDED = re.compile(rf"[{GLOBS['*']}][A-Za-z0-9_-]*\.[A-Za-z0-9_.-]+")
 """Patterns of names that, as options, are not known to `rm`, which does nothing then."""
 
@@ -116,6 +120,7 @@ class Judge:
         self._known: set[str] = set()
         self._numbers: set[str] = set()
         self._is_still = False
+        self._is_one_find = False
         self._is_behind = False
         self._is_fed = False
         self._has_pipe = False
@@ -141,7 +146,10 @@ class Judge:
     def _text(self, text: str, folders: Folders) -> None:
         node = parse(text)
         self.problems |= dict.fromkeys(("unread", why) for why in node.notes)
-        self._is_still = self._depth == 0 and all(map(self._keeps_names, nodes(node)))
+        others = [each for each in nodes(node) if not is_call(each, "find")]
+        are_still = self._depth == 0 and all(map(self._keeps_names, others))
+        finds = sum(is_call(each, "find") for each in nodes(node))
+        self._is_still, self._is_one_find = are_still and finds == 0, are_still and finds == 1
         saved = self._loops, self._known, self._numbers
         self._loops, self._known, self._numbers = {}, set(), set()
         try:
@@ -162,7 +170,7 @@ class Judge:
                 loops |= {each.name} - {""}
             else:
                 others |= {name for name, _ in each.assigned if not each.words}
-                texts |= {name for name, value in each.assigned if not _is_number(value)}
+                texts |= {name for name, value in each.assigned if not is_number(value)}
                 if each.words and literal(each.words[0]) == "read":
                     read_into = {literal(word) for word in each.words[1:]}
                     others, texts = others | read_into, texts | read_into
@@ -263,7 +271,7 @@ class Judge:
     def _behind(self, node: Node, folders: Folders) -> tuple[Folders, Folders]:
         """Judge what continues behind ``&``: later calls may change where its paths lead."""
         within = list(nodes(node))
-        programs = [each for each in within if isinstance(each, Simple) and not _is_cd(each)]
+        programs = [each for each in within if isinstance(each, Simple) and not is_call(each, "cd")]
         if len(programs) > 1 or any(isinstance(n, Block) and n.kind in _LOOPS for n in within):
             raise Refused("unread", "more than one program behind `&`: write them into a script")
         self._is_behind = True
@@ -362,7 +370,7 @@ class Judge:
             program = literal(node.words[0]) if node.words else ""
             words = [self._operand(word, folders, program) for word in node.words]
             if words:
-                if words[0].text == "read" and not all(map(_is_literal, node.words)):
+                if words[0].text == "read" and not all(map(is_literal, node.words)):
                     raise Refused("unread", "`read` gives values to names that are not plain words")
                 operators = {each.operator for each in node.redirects}
                 if not operators.isdisjoint({"<", "<<", "<&"}):
@@ -427,7 +435,10 @@ class Judge:
         try:
             self._values(found, folders, before)
             for each in dict.fromkeys(map(tuple, inner)):
-                self._on_found(each, found, folders, found_by(found, "-exec"))
+                if self._is_one_find and len(inner) == 1 and edits(each):
+                    self._on_each(each, found, folders)
+                else:
+                    self._on_found(each, found, folders, found_by(found, "-exec"))
         finally:
             self._depth -= 1
         if inner:
@@ -500,6 +511,19 @@ class Judge:
         for _, value in finding.operands:
             self._kinds.path(use, value.text, folders, kept)
 
+    def _on_each(self, words: Sequence[Argument], finding: Reading, folders: Folders) -> None:
+        """Judge a command for each file that `find` finds now, as nothing else makes files."""
+        name, left_out = found_by(finding, "-exec"), left_out_by(finding, "-exec")
+        if ENDING.fullmatch(name) is None:
+            raise Refused("program", "`find -exec sed -i`: write `-name '*.x'`, and no `-o`")
+        tops = [top for _, top in finding.operands if top.text != "!"]
+        for folder, top in itertools.product(folders, tops):
+            found = self._places.found(folder, top.text, name, left_out)
+            for path in itertools.chain([f"{top.text}/{name.replace('*', 'x')}"], found):
+                self._count_step()
+                one = [Argument(path) if each.text == FOUND else each for each in words]
+                self._program(one, frozenset((folder,)), None)
+
     # -- values ---------------------------------------------------------------------------------
 
     def _values(self, found: Reading, folders: Folders, before: Reading | None) -> None:
@@ -533,18 +557,3 @@ class Judge:
             if kind not in {"command", "module"}:
                 self._kinds.judge(kind, value, folders, kept)
         check_effects(found, self._kinds, folders)
-
-
-def _is_cd(node: Simple) -> bool:
-    return bool(node.words) and literal(node.words[0]) == "cd"
-
-
-def _is_number(word: Word) -> bool:
-    """Return whether a word is a number, or what a command prints that counts."""
-    if len(word) == 1 and word[0].kind == "output" and word[0].node is not None:
-        return prints_number(word[0].node)
-    return _is_literal(word) and _DIGITS.fullmatch(literal(word)) is not None
-
-
-def _is_literal(word: Word) -> bool:
-    return all(part.kind == "text" for part in word)

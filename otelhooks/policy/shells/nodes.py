@@ -16,6 +16,8 @@ __all__ = [
     "Word",
     "check",
     "check_typed",
+    "is_call",
+    "is_literal",
     "literal",
     "nodes",
 ]
@@ -123,6 +125,16 @@ def check_typed(text: str) -> None:
 def literal(word: Word) -> str:
     """Return a word as if all of it were text: of a variable, the name."""
     return "".join(part.text for part in word)
+
+
+def is_literal(word: Word) -> bool:
+    """Return whether a word is known as it is."""
+    return all(part.kind == "text" for part in word)
+
+
+def is_call(node: Node, program: str) -> bool:
+    """Return whether a node is a command that starts with the name of a program."""
+    return isinstance(node, Simple) and bool(node.words) and literal(node.words[0]) == program
 
 
 def _words_of(node: Node) -> list[Word]:

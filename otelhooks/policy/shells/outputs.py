@@ -1,12 +1,12 @@
-"""Commands that print one number and nothing else."""
+"""Words that are a number, or the output of commands that print one and nothing else."""
 
 from __future__ import annotations
 
 import re
 
-from otelhooks.policy.shells.nodes import Block, Node, literal
+from otelhooks.policy.shells.nodes import Block, Node, Word, is_literal, literal
 
-__all__ = ["prints_number"]
+__all__ = ["is_number", "prints_number"]
 
 _COUNTING = re.compile(
     r"nproc|wc\n-[lwcm]|grep\n-[EFivwx]*c[EFivwx]*\n[^\n-][^\n]*(?:\n[^\n-][^\n]*)?"
@@ -22,7 +22,14 @@ def prints_number(node: Node) -> bool:
         ):
             return False
         node = node.parts[-1]
-    is_plain = all(part.kind == "text" for word in node.words for part in word)
+    is_plain = all(map(is_literal, node.words))
     is_read = all(each.operator == "<" for each in node.redirects)
     words = "\n".join(map(literal, node.words))
     return is_plain and is_read and not node.assigned and _COUNTING.fullmatch(words) is not None
+
+
+def is_number(word: Word) -> bool:
+    """Return whether a word is a number, or all that such commands print."""
+    if len(word) == 1 and word[0].kind == "output" and word[0].node is not None:
+        return prints_number(word[0].node)
+    return is_literal(word) and re.fullmatch("[0-9]+", literal(word)) is not None

@@ -64,6 +64,7 @@ _PASSWORD = re.compile(r"://[^/@\s]+:[^/@\s]*@|(?<!ssh)://[^/@\s]+@|extraheader"
 _USER_SETTINGS = ("~/.gitconfig", "~/.config/git/config")
 _PLAIN_LINE = re.compile(r"[A-Za-z0-9_.-]+(?:\*[A-Za-z0-9_.-]*){0,2}|\*[A-Za-z0-9_.-]+")
 """Lines of `.gitignore` that git and rg read alike, in time that is linear."""
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _PLAIN_NAME = re.compile(r"[\w.][\w.,+ -]*")
 WILD = str.maketrans({mark: sign for sign, mark in GLOBS.items()})
 
@@ -234,6 +235,39 @@ class Places:
             return False
         self._left -= len(names)
         return self._left >= 0 and all(map(_PLAIN_NAME.fullmatch, names))
+
+    def found(self, folder: str, top: str, name: str, left_out: Sequence[str]) -> Iterator[str]:
+        """Yield the paths that `find` prints, and maybe more.
+
+        Args:
+            folder: Where it runs, relative to the start.
+            top: Where it looks.
+            name: Form of the names that it takes.
+            left_out: Forms of paths that it does not take.
+
+        Raises:
+            Refused: A name is not plain, or there are too many.
+        """
+        if not _PLAIN_PATH.fullmatch(top):
+            raise Refused("unread", "`find`: write directories of letters, without patterns")
+        self.check("look", top, folder)
+        due = [top]
+        while due:
+            place = due.pop()
+            here = os.path.join(self.start, folder, place)
+            for each in () if os.path.islink(here) else self._names(here):
+                path = f"{place.rstrip('/')}/{each}"
+                is_left_out = any(fnmatch.fnmatchcase(path, form) for form in left_out)
+                if not is_left_out and fnmatch.fnmatchcase(each, name):
+                    if not _PLAIN_NAME.fullmatch(each):
+                        raise Refused("unread", "`find` finds a name with other signs than letters")
+                    yield path
+                is_empty = any(
+                    form.endswith("*") and fnmatch.fnmatchcase(f"{path}/", form)
+                    for form in left_out
+                )
+                if not is_empty and os.path.isdir(os.path.join(here, each)):
+                    due.append(path)
 
     def check(self, use: str, path: str, folder: str, kept: Kept = ALL) -> None:
         """Refuse a path that may not be used.
