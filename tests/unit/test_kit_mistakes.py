@@ -195,6 +195,15 @@ def test_other_kinds_of_methods_are_methods() -> None:
     assert not Fine.is_control_flow(ValueError())
 
 
+def test_a_kept_name_may_be_set_on_another_object_whatever_constants_the_method_has() -> None:
+    class Fine(Base):
+        def call(self, wrapped: Any, args: Any) -> Any:
+            wrapped.run = args
+            return wrapped(*(self.id or ()))
+
+    assert Fine.framework == "fake"
+
+
 def test_static_methods_that_read_results_are_called_as_such() -> None:
     class Tool(Base):
         value = staticmethod(lambda raw: f"<{raw}>")
