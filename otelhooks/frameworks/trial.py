@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["REASON", "STEPS", "Step", "Trial"]
+__all__ = ["REASON", "STEPS", "NextStep", "Step", "Trial"]
 
 REASON = "Denied to prove it."
 
 Step = str | Sequence[tuple[str, dict[str, Any]]]
 """A scripted model's answer: a final text, or tool calls: names and arguments."""
+
+NextStep = Callable[[str], Step]
+"""Takes everything that a scripted model is shown, as one text; returns its answer."""
 
 STEPS: tuple[Step, ...] = ((("danger", {"path": "/"}),), (("safe", {"x": 1}),), "done")
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import anthropic
@@ -19,13 +18,8 @@ _http: Any = getattr(_base_client, "httpx2", None) or _base_client.httpx
 _BEGIN = {"model": "scripted", "max_tokens": 100}
 
 
-def scripted_client(next_step: Callable[[str], Any]) -> anthropic.AsyncAnthropic:
-    """Return a client for messages.
-
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-    """
+def scripted_client(next_step: trials.NextStep) -> anthropic.AsyncAnthropic:
+    """Return a client for messages."""
 
     def answer(request: Any) -> Any:
         step = next_step(json.dumps(json.loads(request.content)["messages"]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import anyio.to_thread
@@ -18,12 +17,11 @@ from otelhooks.frameworks.kit import trials
 __all__ = ["prove", "scripted_model"]
 
 
-def scripted_model(next_step: Callable[[str], Any], *, is_native: bool = True) -> BaseLLM:
+def scripted_model(next_step: trials.NextStep, *, is_native: bool = True) -> BaseLLM:
     """Return a model.
 
     Args:
-        next_step: Function of all that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
+        next_step: Returns its answers.
         is_native: Whether it asks for tools natively; otherwise in the text format, one at a time.
     """
 

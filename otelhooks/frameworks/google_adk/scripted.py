@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from google.adk.agents import LlmAgent
@@ -22,14 +22,8 @@ __all__ = ["converse", "prove", "runner_of", "scripted_model", "text_of"]
 APP, USER = "app", "user"
 
 
-def scripted_model(next_step: Callable[[str], Any], name: str = "scripted") -> BaseLlm:
-    """Return a model.
-
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-        name: Name of the model.
-    """
+def scripted_model(next_step: trials.NextStep, name: str = "scripted") -> BaseLlm:
+    """Return a model."""
 
     class Scripted(BaseLlm):
         async def generate_content_async(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from google.genai import Client, types
@@ -21,13 +20,8 @@ def _http() -> Any:
     return sys.modules[sender.__module__.partition(".")[0]]
 
 
-def scripted_client(next_step: Callable[[str], Any]) -> Client:
-    """Return a client whose plain requests are answered here.
-
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-    """
+def scripted_client(next_step: trials.NextStep) -> Client:
+    """Return a client whose plain requests are answered here."""
     http = _http()
 
     def answer(request: Any) -> Any:

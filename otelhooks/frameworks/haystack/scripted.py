@@ -18,13 +18,8 @@ from otelhooks.frameworks.kit import trials
 __all__ = ["prove", "scripted_model"]
 
 
-def scripted_model(next_step: Callable[[str], Any]) -> MockChatGenerator:
-    """Return a model.
-
-    Args:
-        next_step: Function of all that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-    """
+def scripted_model(next_step: trials.NextStep) -> MockChatGenerator:
+    """Return a model."""
 
     def answer(messages: Any) -> Any:
         results = [result.result for one in messages for result in one.tool_call_results]

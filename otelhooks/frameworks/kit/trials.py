@@ -16,10 +16,10 @@ import otelhooks
 from otelhooks import policy
 from otelhooks.frameworks.kit.models import ModelCall, Part
 from otelhooks.frameworks.proof import Proof
-from otelhooks.frameworks.trial import REASON, STEPS, Step, Trial
+from otelhooks.frameworks.trial import REASON, STEPS, NextStep, Step, Trial
 from otelhooks.patching.versions import installed
 
-__all__ = ["STEPS", "Step", "Trial", "parts", "prove"]
+__all__ = ["STEPS", "NextStep", "Step", "Trial", "parts", "prove"]
 
 _ids = itertools.count(1)
 

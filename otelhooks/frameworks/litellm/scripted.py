@@ -17,13 +17,8 @@ __all__ = ["prove", "scripted_provider"]
 _number = itertools.count()
 
 
-def scripted_provider(next_step: Callable[[str], Any]) -> Any:
-    """Return a provider, for ``litellm.custom_provider_map``.
-
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-    """
+def scripted_provider(next_step: trials.NextStep) -> Any:
+    """Return a provider, for ``litellm.custom_provider_map``."""
 
     class Provider(litellm.CustomLLM):
         def completion(self, *args: Any, messages: Any, **given: Any) -> Any:

@@ -19,13 +19,8 @@ _http: Any = getattr(_base_client, "httpx2", None) or _base_client.httpx
 _number = itertools.count()
 
 
-def scripted_client(next_step: Callable[[str], Any]) -> openai.AsyncOpenAI:
-    """Return a client for chat completions.
-
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-    """
+def scripted_client(next_step: trials.NextStep) -> openai.AsyncOpenAI:
+    """Return a client for chat completions."""
 
     def answer(request: Any) -> Any:
         asked = json.loads(request.content)

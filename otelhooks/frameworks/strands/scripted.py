@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from strands import Agent, tool
@@ -19,7 +19,7 @@ _ids = itertools.count(1)
 
 
 class _Scripted(Model):
-    def __init__(self, next_step: Callable[[str], Any], name: str) -> None:
+    def __init__(self, next_step: trials.NextStep, name: str) -> None:
         self.config = {"model_id": name}
         self._next_step = next_step
 
@@ -56,14 +56,8 @@ class _Scripted(Model):
         yield
 
 
-def scripted_model(next_step: Callable[[str], Any], name: str = "scripted") -> Any:
-    """Return a model.
-
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-        name: Name of the model.
-    """
+def scripted_model(next_step: trials.NextStep, name: str = "scripted") -> Any:
+    """Return a model."""
     return _Scripted(next_step, name)
 
 
