@@ -77,6 +77,7 @@ class Passage:
         function: The framework's bound function; `read` may set what runs instead if it skips.
         is_over: Set by `deliver` if nothing comes after an item: the call ends before the consumer
             gets that one.
+        stream: Whether a model call's function returns a stream; set before `read`.
         is_unsupported: Whether the package is refused: `read` only tells which calls are meant.
         serves_others: Whether the function also serves others, whose calls a refused package lets
             through: those that `read` skips.
@@ -87,6 +88,7 @@ class Passage:
 
     framework: ClassVar[str] = ""
     function: Any
+    stream: bool
     is_over = False
     is_unsupported = False
     serves_others: ClassVar[bool] = False
@@ -95,7 +97,7 @@ class Passage:
     must: ClassVar[tuple[str, ...]] = ("read", "call")
     words: ClassVar[str] = (
         "framework function read call whole told holds items late deliver delivered is_over "
-        "refused is_result"
+        "refused is_result stream"
     )
 
     def __init_subclass__(cls) -> None:
@@ -192,6 +194,7 @@ class Passage:
 
     def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return the driver for a stream's operation: a function of operation and body."""
+        self.stream = True
         shared: Any = {
             "final": self.whole,
             "chunks": self.told,
