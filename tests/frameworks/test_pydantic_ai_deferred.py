@@ -24,7 +24,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, Tool, T
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
 
 from otelhooks import hooks, policy, types
-from otelhooks.frameworks.pydantic_ai import passages
+from otelhooks.frameworks import pydantic_ai as adapter
 from otelhooks.records import semconv
 from tests.frameworks.test_pydantic_ai_seats import (
     Script,
@@ -122,7 +122,7 @@ def test_a_call_that_cannot_be_read_runs_where_nothing_decides(
     def fail(*args: Any) -> None:
         raise RuntimeError("unreadable")
 
-    monkeypatch.setattr(passages.ExternalCall, "of", fail)
+    monkeypatch.setattr(adapter.ExternalCall, "of", fail)
     _, agent = paying(("pay", BOB), "done")
     instrument()
     (call,) = asyncio.run(agent.run("begin")).output.calls

@@ -230,6 +230,29 @@ def test_a_call_of_an_apps_page_is_judged_once(
     assert len({s.context.trace_id for s in tool_spans(exporter)}) == 1
 
 
+@pytest.mark.skipif(not hasattr(MCPToolset, "call_tool_for_app"), reason="no apps yet")
+def test_hooks_see_and_change_the_text_of_what_an_apps_page_gets(instrument: Any) -> None:
+    from tests.frameworks.contract import World
+
+    seen: list[Any] = []
+
+    @hooks.post_tool_call_transform
+    def change(result: types.ToolResult) -> Any:
+        seen.append(result.result)
+        return "another"
+
+    async def call() -> Any:
+        toolset: Any = MCPToolset(in_process(make_server(World())), id="files")
+        async with toolset:
+            return await toolset.call_tool_for_app("safe", {"x": 1})
+
+    instrument(hooks=[change])
+    found = asyncio.run(call())
+    assert seen == [World().safe(1)]
+    assert found["content"] == [{"type": "text", "text": "another"}]
+    assert found["isError"] is False
+
+
 # -- conversations ----------------------------------------------------------------------------
 
 

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic_ai import Agent
@@ -16,41 +15,32 @@ from otelhooks.frameworks.kit import trials
 __all__ = ["prove", "scripted_model"]
 
 
-def scripted_model(next_step: Callable[[str], Any], name: str = "scripted") -> FunctionModel:
-    """Return a model.
+def scripted_model(next_step: trials.NextStep, name: str = "scripted") -> FunctionModel:
+    """Return a model that answers with what a function returns."""
 
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-        name: Name of the model.
-    """
-
-    def shown(messages: Any) -> str:
-        return ModelMessagesTypeAdapter.dump_json(messages).decode()
+    def parts(messages: Any) -> list[TextPart | ToolCallPart]:
+        step = next_step(ModelMessagesTypeAdapter.dump_json(messages).decode())
+        if isinstance(step, str):
+            return [TextPart(step)]
+        return [ToolCallPart(tool, args) for tool, args in step]
 
     def answer(messages: Any, info: Any) -> ModelResponse:
-        step = next_step(shown(messages))
-        if isinstance(step, str):
-            return ModelResponse(parts=[TextPart(step)])
-        return ModelResponse(parts=[ToolCallPart(name, args) for name, args in step])
+        return ModelResponse(parts=parts(messages))
 
     async def stream(messages: Any, info: Any) -> AsyncIterator[Any]:
-        step = next_step(shown(messages))
-        if isinstance(step, str):
-            for start in range(0, len(step), 4):
-                yield step[start : start + 4]
-            return
-        for index, (name, args) in enumerate(step):
-            yield {index: DeltaToolCall(name=name, json_args=json.dumps(args))}
+        for index, part in enumerate(parts(messages)):
+            if isinstance(part, TextPart):
+                for start in range(0, len(part.content), 4):
+                    yield part.content[start : start + 4]
+            else:
+                yield {index: DeltaToolCall(part.tool_name, part.args_as_json_str())}
 
     return FunctionModel(answer, stream_function=stream, model_name=name)
 
 
 def _agent(trial: trials.Trial) -> Agent[None, str]:
-    agent = Agent(scripted_model(trial.next_step), name="prover")
-    agent.tool_plain(trial.danger)
-    agent.tool_plain(trial.safe)
-    return agent
+    model = scripted_model(trial.next_step)
+    return Agent(model, name="prover", tools=[trial.danger, trial.safe])
 
 
 async def _run(trial: trials.Trial) -> str:
