@@ -138,15 +138,23 @@ def test_a_call_that_a_seat_let_through_is_expected_at_the_next(fake, exporter) 
     assert [span.attributes["jsonrpc.request.id"] for span in spans] == ["7", "7"]
 
 
+def served_by(name: str | None) -> tuple[Any, ...]:
+    call: Any = Handled()
+    call.is_served_by(name)
+    return call.server, call.claimed_server, call.server_says
+
+
 def test_outside_of_any_call_there_is_no_span_to_note_on_and_no_server_configured() -> None:
     kit.ToolCall.note({"jsonrpc.request.id": "7"})
-    assert kit.ToolCall.servers() == ()
+    assert served_by("files") == ("files", False, None)
 
 
-def test_configured_servers_are_known(fake) -> None:
+def test_a_server_here_has_its_own_name_unless_the_application_gave_that_to_another(fake) -> None:
     config = types.McpStdioServer(name="files", command="serve")
     fake(table(), mcp_servers=[config])
-    assert [one.name for one in kit.ToolCall.servers()] == ["files"]
+    assert served_by("files") == (None, True, "files")
+    assert served_by("others") == ("others", False, None)
+    assert served_by(None) == (None, True, None)
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,6 @@ class _Call(kit.ToolCall):
             return self.tool.convert_result(value)
         return _result({"content": contents.blocks_of(value)})
 
-    def of_server(self, name: Any) -> None:
-        """Set the server; a call from a client in this process keeps the client's name for it."""
-        is_taken = any(config.name == name for config in self.servers())
-        self.server = None if is_taken or self.is_on_its_way(_TOOL) else name
-        self.claimed_server = self.server is None
-        self.server_says = name if self.server is None else None
-
 
 class ServerCall(_Call):
     """``FastMCP.call_tool``, which calls itself after the middleware."""
@@ -97,7 +90,7 @@ class ServerCall(_Call):
     def read(self, server: Any, name: str, arguments: Any = None, **further: Any) -> None:
         self.app, self.name, self.further = server, name, further
         self.take(dict(arguments or {}))
-        self.of_server(server.name)
+        self.is_served_by(server.name)
 
     async def call(self, wrapped: Any, args: Any) -> Any:
         """Call it without FastMCP's own spans, which ours replace, and find out what failed."""
@@ -126,7 +119,7 @@ class ToolRun(_Call):
         self.rest, self.further = rest, further
         self.take(dict(arguments or {}))
         context = kit.native("fastmcp.server.context:_current_context").get(None)
-        self.of_server(context.fastmcp.name if context is not None else None)
+        self.is_served_by(context.fastmcp.name if context is not None else None)
         self.is_also(*getattr(tool, _NAMES, ()))
         return None
 

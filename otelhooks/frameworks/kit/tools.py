@@ -17,6 +17,7 @@ from opentelemetry.context import attach, detach
 
 from otelhooks.errors import Denied
 from otelhooks.frameworks.kit import json_text
+from otelhooks.frameworks.kit.mcp.lists import is_taken
 from otelhooks.frameworks.kit.mcp.servers import name_at, network_of
 from otelhooks.frameworks.kit.objects.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
@@ -297,6 +298,16 @@ class ToolCall(Passage, Call):
         if server and server != self.server:
             self.server_says = server
 
+    def is_served_by(self, server: str | None) -> None:
+        """Set the MCP server of this process that runs it, by the name that its code gave it.
+
+        Not if ``mcp_servers=`` gives that name to another, or if a client in this process makes the
+        call: it keeps the client's name for the server.
+        """
+        own = server if not (is_taken(server) or self.is_on_its_way(self.group)) else None
+        self.server, self.claimed_server = own or None, not own
+        self.server_says = None if own else server
+
     async def denied_early(self) -> Any:
         """Return the answer to a denied call, if rules deny this one; None if not.
 
@@ -328,12 +339,6 @@ class ToolCall(Passage, Call):
         """Return whether a seat has let a call through to the seats of a group."""
         frame = current_frame(self.context)
         return type(frame) is Op and frame.permits.holds(group)
-
-    @staticmethod
-    def servers() -> tuple[Any, ...]:
-        """Return the MCP servers that the application has configured."""
-        rt = runtime.active()
-        return rt.servers if rt is not None else ()
 
     server_at = staticmethod(name_at)
     network_of = staticmethod(network_of)

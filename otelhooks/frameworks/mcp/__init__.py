@@ -25,7 +25,7 @@ import functools
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.mcp import client, connections, questions, server, sessions
+from otelhooks.frameworks.mcp import client, connections, questions, server
 
 __all__ = ["ADAPTER"]
 
@@ -72,12 +72,12 @@ _TRANSPORTS = (
 """Seats that see what an application connects to; calls do not pass them."""
 
 _SESSIONS = (
-    _in_1(f"{_EARLIER}.__aenter__", sessions.entered),
-    _in_1(f"{_EARLIER}.__aexit__", sessions.left),
-    _in_2(f"{_SESSION}.__aenter__", sessions.entered),
-    _in_2(f"{_SESSION}.__aexit__", sessions.left),
-    _in_2(f"{_SERVER}.runner:serve_loop", sessions.served, copies=True),
-    _in_2(f"{_SERVER}.runner:serve_dual_era_loop", sessions.served, copies=True),
+    _in_1(f"{_EARLIER}.__aenter__", connections.entered),
+    _in_1(f"{_EARLIER}.__aexit__", connections.left),
+    _in_2(f"{_SESSION}.__aenter__", connections.entered),
+    _in_2(f"{_SESSION}.__aexit__", connections.left),
+    _in_2(f"{_SERVER}.runner:serve_loop", connections.served, copies=True),
+    _in_2(f"{_SERVER}.runner:serve_dual_era_loop", connections.served, copies=True),
 )
 """Seats that see how long sessions last."""
 

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from opentelemetry.context import get_current
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import contents
+from otelhooks.frameworks.kit.mcp import lists
 from otelhooks.frameworks.kit.telemetry import semconv
-from otelhooks.frameworks.mcp import lists, wire
+from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.calls import CLIENT, REQUEST, ROUND, SERVER, McpCall
 from otelhooks.frameworks.mcp.connections import Peer, peer_of
 
@@ -27,16 +29,16 @@ class ClientCall(McpCall):
     def on(self, session: Any, name: str, arguments: Any, rest: Any, further: Any) -> None:
         """Read a call of a session, which may not be open yet."""
         self.peer = peer = peer_of(session) if session is not None else Peer()
-        server = self.server_at(peer.connection) if peer.connection is not None else None
-        self.of(name, arguments, server, peer.says)
-        self._named = server
+        self.of(name, arguments)
+        self.server = self.server_at(peer.connection) if peer.connection is not None else None
+        self.claimed_server, self.server_says = self.server is None, peer.says
         self.is_known = self.is_known or name in getattr(session, "_tool_output_schemas", ())
         self.rest, self.further = rest, further
 
     @property
     def listing(self) -> Any:
         """What is known of the tool's definition; looked up only for those who ask."""
-        return lists.listing(self.peer, self._named, self.name)
+        return lists.listing(self.peer.listed_as, self.peer.tools, self.name)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(self.name, self.changes(args)["arguments"], *self.rest, **self.further)
@@ -91,10 +93,10 @@ class RequestCall(ClientCall):
     metric = semconv.METRIC_MCP_CLIENT_OPERATION_DURATION
 
     def read(self, session: Any, request: Any, *rest: Any, **further: Any) -> Any:
-        params = wire.params_of(request)
-        if params is None:
-            if wire.is_list(request):
-                self.function = functools.partial(lists.shown, self.function, session)
+        method, params = wire.method_of(request), wire.params_of(request)
+        if method == semconv.MCP_METHOD_TOOLS_LIST:
+            self.function = functools.partial(shown, self.function, session)
+        if method != semconv.MCP_METHOD_TOOLS_CALL:
             return kit.SKIP
         name, arguments = contents.field(params, "name"), contents.field(params, "arguments")
         self.on(session, name, arguments, rest, further)
@@ -133,8 +135,29 @@ class RequestCall(ClientCall):
 
 def send_with_trace(wrapped: Any, session: Any, request: Any, *rest: Any, **further: Any) -> Any:
     """Send a request of 1.x with the trace context, which 2.x sends itself."""
-    if wire.is_list(request):
-        return lists.shown(wrapped, session, wire.with_trace(request), *rest, **further)
-    if wire.params_of(request) is None:
-        return wrapped(wire.with_trace(request), *rest, **further)
-    return RequestCall.through("coroutine", wrapped, session, request, *rest, **further)
+    method = wire.method_of(request)
+    if method == semconv.MCP_METHOD_TOOLS_CALL:
+        return RequestCall.through("coroutine", wrapped, session, request, *rest, **further)
+    request = wire.with_trace(request)
+    if method == semconv.MCP_METHOD_TOOLS_LIST:
+        return shown(wrapped, session, request, *rest, **further)
+    return wrapped(request, *rest, **further)
+
+
+async def shown(
+    wrapped: Callable[..., Any], session: Any, request: Any, *rest: Any, **further: Any
+) -> Any:
+    """Send a request for a page of the list of tools; return it with those that are approved."""
+    page = await wrapped(request, *rest, **further)
+    tools = getattr(page, "tools", None)
+    if not isinstance(tools, list) or not lists.are_read():
+        return page
+    peer = peer_of(session)
+    named = [(contents.field(tool, "name"), tool) for tool in tools]
+    listed = [
+        (name, functools.partial(contents.plain, tool, exclude_none=False)) for name, tool in named
+    ]
+    hidden = lists.note(peer.listed_as, peer.says, peer.tools, listed)
+    if not hidden:
+        return page
+    return page.model_copy(update={"tools": [tool for name, tool in named if name not in hidden]})

@@ -4,6 +4,10 @@ Transports are functions that return a pair of streams; sessions are created fro
 are noted, so that a session leads to the command or address that the application wrote. If anything
 in between is unknown (other transports, wrapped streams, functions that were copied before
 `instrument()`), the session has no connection, and its server no name.
+
+How long sessions last is a metric. A client's lasts from entering to leaving it, and so does a
+server's in 1.x; in 2.x a server's lasts while it serves one connection (its session objects last
+for a request). A client and a server of 2.x in one process have no connection.
 """
 # pyright: basic
 
@@ -12,23 +16,32 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import wrapt
 from opentelemetry.context import Context
 
-from otelhooks.frameworks.kit.mcp.lists import Listed
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.mcp import lists, servers
+from otelhooks.frameworks.kit.telemetry import record, semconv
 
 __all__ = [
     "Peer",
     "connected_memory",
     "connected_stdio",
     "connected_url",
+    "entered",
     "initialized",
+    "left",
     "made_dispatcher",
     "made_session",
     "peer_of",
+    "served",
 ]
+
+_CLIENT = semconv.METRIC_MCP_CLIENT_SESSION_DURATION
+_SERVER = semconv.METRIC_MCP_SERVER_SESSION_DURATION
 
 
 class Connection(NamedTuple):
@@ -65,12 +78,25 @@ class Peer:
     protocol: str | None = None
     says: str | None = None
     calls: list[Context] = dataclasses.field(default_factory=list)
-    tools: Listed = dataclasses.field(default_factory=dict)
+    tools: lists.Listed = dataclasses.field(default_factory=dict)
+
+    @property
+    def listed_as(self) -> str:
+        """The name that the server's tools are approved under; empty if it has none.
+
+        What the application connects to needs a name from it. A server without a command or an
+        address is in this process, or behind a transport of the application's own; it has the name
+        that it gives itself, unless the application gave that name to another one.
+        """
+        if self.connection is not None:
+            return servers.name_at(self.connection) or ""
+        return "" if lists.is_taken(self.says) else self.says or ""
 
 
 _streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referenced weakly
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _peers: weakref.WeakKeyDictionary[Any, Peer] = weakref.WeakKeyDictionary()
+_entered: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 
 
 def peer_of(session: Any) -> Peer:
@@ -169,3 +195,37 @@ async def initialized(wrapped: Any, session: Any) -> Any:
     peer = peer_of(session)
     peer.says, peer.protocol = result.serverInfo.name, str(result.protocolVersion)
     return result
+
+
+async def entered(wrapped: Any, session: Any) -> Any:
+    """Listen to ``__aenter__`` of a session."""
+    given = await wrapped()
+    _entered[session] = perf_counter()
+    return given
+
+
+async def left(wrapped: Any, session: Any, *failure: Any) -> Any:
+    """Listen to ``__aexit__`` of a session."""
+    try:
+        return await wrapped(*failure)
+    finally:
+        if (started := _entered.pop(session, None)) is not None:
+            is_server = any(cls.__name__ == "ServerSession" for cls in type(session).__mro__)
+            _record(_SERVER if is_server else _CLIENT, started, failure[1])
+
+
+async def served(wrapped: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    """Listen to the function that serves one connection."""
+    started, failure = perf_counter(), None
+    try:
+        return await wrapped(*args, **kwargs)
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        _record(_SERVER, started, failure)
+
+
+def _record(metric: str, started: float, error: BaseException | None) -> None:
+    attributes = {} if error is None else {semconv.ERROR_TYPE: kit.ToolCall.error_type(error)}
+    record(metric, perf_counter() - started, attributes)

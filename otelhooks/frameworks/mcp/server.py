@@ -22,17 +22,7 @@ from otelhooks.frameworks.mcp.connections import Peer, peer_of
 __all__ = ["EarlierHandlerCall", "HandlerCall", "ToolRun", "request_handler"]
 
 
-class ServerCall(McpCall):
-    """A call in the server's process."""
-
-    def on(self, server: str | None, name: str, arguments: Any) -> None:
-        """Read a call; one from a client in this process keeps the client's name for the server."""
-        taken = any(config.name == server for config in self.servers())
-        known = None if taken or self.is_on_its_way(self.group) else server or None
-        self.of(name, arguments, known, server if known is None else None)
-
-
-class HandlerCall(ServerCall):
+class HandlerCall(McpCall):
     """A server's handler in 2.x."""
 
     group = SERVER
@@ -43,14 +33,18 @@ class HandlerCall(ServerCall):
         self.request, self.params = context, params
         self.peer = Peer(protocol=context.protocol_version)
         self.runs_in(_sent(context.meta))
-        self.on(server.name, params.name, params.arguments)
+        self.of(params.name, params.arguments)
+        self.is_served_by(server.name)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(self.request, self.params.model_copy(update=self.changes(args)))
 
     def stages(self) -> Any:
         """Return the steps of the tool of a `FastMCP` or `MCPServer`."""
-        func = _closure(self.function).get("func")  # its `call_tool`, if it is one
+        func: Any = None  # its `call_tool`, if it is one
+        with contextlib.suppress(AttributeError, ValueError):  # no such name, or no value yet
+            at = self.function.__code__.co_freevars.index("func")
+            func = self.function.__closure__[at].cell_contents
         manager = getattr(getattr(func, "__self__", None), "_tool_manager", None)
         tools = getattr(manager, "_tools", None)
         tool = tools.get(self.name) if isinstance(tools, dict) else None
@@ -67,13 +61,14 @@ class EarlierHandlerCall(HandlerCall):
         self.request = request
         context, self.peer = _origin()
         self.runs_in(context)
-        self.on(server.name, request.params.name, request.params.arguments)
+        self.of(request.params.name, request.params.arguments)
+        self.is_served_by(server.name)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(wire.copy_request(self.request, **self.changes(args)))
 
-    def made(self, result: Any) -> Any:
-        return kit.native("mcp.types:ServerResult")(result)
+    def made(self, **result: Any) -> Any:
+        return kit.native("mcp.types:ServerResult")(super().made(**result))
 
     def inner(self, raw: Any) -> Any:
         return getattr(raw, "root", raw)
@@ -114,7 +109,7 @@ def _origin() -> tuple[Context | None, Peer]:
     return sent, seen
 
 
-class ToolRun(ServerCall):
+class ToolRun(McpCall):
     """`Tool.run` of `MCPServer` and `FastMCP`; it raises its failures."""
 
     group = TOOL
@@ -126,7 +121,8 @@ class ToolRun(ServerCall):
         self.converts = bool(self.given.get("convert_result"))
         context = self.given.get("context")
         server = getattr(context, "_mcp_server", None) or getattr(context, "_fastmcp", None)
-        self.on(getattr(server, "name", None), tool.name, arguments)
+        self.of(tool.name, arguments)
+        self.is_served_by(getattr(server, "name", None))
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(args, **self.given)
@@ -134,23 +130,19 @@ class ToolRun(ServerCall):
     def denied(self, reason: str) -> Any:
         return self.raised(_tool_error(reason))
 
-    def value(self, raw: Any) -> Any:
-        """Return the text, or the content, of any form of results."""
+    def inner(self, raw: Any) -> Any:
+        """Return a result: 1.x has its content alone, or beside its structured content."""
         if isinstance(raw, tuple) and len(raw) == 2:
-            return contents.content_value(*raw)
-        is_content = self.converts and isinstance(raw, list)
-        return contents.content_value(raw) if is_content else super().value(raw)
+            return {"content": raw[0], "structured_content": raw[1]}
+        return {"content": raw} if self.converts and isinstance(raw, list) else raw
 
     def with_value(self, raw: Any, value: Any) -> Any:
         """Return a value in the form that the caller wants."""
-        if not self.converts or not (isinstance(raw, (tuple, list)) or contents.is_result(raw)):
+        given, made = self.inner(raw), value
+        if not self.converts or not contents.is_result(given):
             return value
-        made = value
-        is_pair = isinstance(raw, tuple)
-        result = {"content": raw[0], "structured_content": raw[1]} if is_pair else raw
-        if contents.has_two_values(result):
-            fields = contents.replaced(result, value, keeps_schema=True)
-            made = wire.make("CallToolResult", **fields)
+        if contents.has_two_values(given):
+            made = self.made(**contents.replaced(given, value, keeps_schema=True))
         try:
             return self.tool.fn_metadata.convert_result(made)
         except ValueError:  # the schema has no place for it: the caller gets an error instead
@@ -175,16 +167,6 @@ class ToolRun(ServerCall):
 
     def stages(self) -> Any:
         return self.stages_of(self.tool.fn)
-
-
-def _closure(function: Any) -> dict[str, Any]:
-    """Return the names in a function's closure; empty for anything else."""
-    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    found: dict[str, Any] = {}
-    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
-        with contextlib.suppress(ValueError):  # it has no value yet
-            found[name] = cell.cell_contents
-    return found
 
 
 def _tool_error(reason: str) -> Exception:

@@ -7,22 +7,21 @@ therefore created from the JSON form. The package is never imported here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry.context import Context
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import contents, telemetry
+from otelhooks.frameworks.kit.values import with_fields
 
 __all__ = [
     "copy_request",
     "error_class",
     "error_of",
-    "error_result",
-    "is_list",
     "make",
     "make_error",
+    "method_of",
     "params_of",
     "trace_of",
     "with_trace",
@@ -40,31 +39,20 @@ def make(name: str, **fields: Any) -> Any:
 # -- requests ---------------------------------------------------------------------------------
 
 
+def method_of(request: Any) -> Any:
+    """Return the method of a request, which 1.x has inside another record."""
+    return getattr(getattr(request, "root", request), "method", None)
+
+
 def params_of(request: Any) -> Any:
-    """Return the parameters of a request to call a tool; None for any other request."""
-    inner = getattr(request, "root", request)
-    return inner.params if _method(inner) == telemetry.semconv.MCP_METHOD_TOOLS_CALL else None
-
-
-def is_list(request: Any) -> bool:
-    """Return whether a request is for the list of tools."""
-    inner = getattr(request, "root", request)
-    return _method(inner) == telemetry.semconv.MCP_METHOD_TOOLS_LIST
-
-
-def _method(request: Any) -> Any:
-    return getattr(request, "method", None)
+    """Return the parameters of a request; None if it has none."""
+    return getattr(getattr(request, "root", request), "params", None)
 
 
 def copy_request(request: Any, **changes: Any) -> Any:
     """Return a copy of a request with other parameters; the original belongs to its caller."""
     inner = getattr(request, "root", request)
-    params: Any = inner.params
-    if isinstance(params, Mapping):
-        params = {**params, **changes}
-    else:
-        params = params.model_copy(update=changes)
-    copied = inner.model_copy(update={"params": params})
+    copied = with_fields(inner, params=with_fields(inner.params, **changes))
     return copied if inner is request else type(request)(copied)
 
 
@@ -73,8 +61,7 @@ def with_trace(request: Any) -> Any:
 
     Existing keys stay; baggage is not sent.
     """
-    params: Any = getattr(getattr(request, "root", request), "params", None)
-    carrier = telemetry.carrier()
+    params, carrier = params_of(request), telemetry.carrier()
     if not carrier or not hasattr(params, "meta"):
         return request
     old = params.meta.model_dump(exclude_none=True) if params.meta is not None else {}
@@ -83,17 +70,7 @@ def with_trace(request: Any) -> Any:
 
 def trace_of(meta: Any) -> Context:
     """Return the current context with the trace that came in ``_meta``, if one did."""
-    return telemetry.carried_by(
-        meta if isinstance(meta, Mapping) else meta.model_dump(exclude_none=True)
-    )
-
-
-# -- results ----------------------------------------------------------------------------------
-
-
-def error_result(text: str) -> Any:
-    """Return a result that reports that the tool failed."""
-    return make("CallToolResult", content=contents.blocks_of(text), isError=True)
+    return telemetry.carried_by(contents.plain(meta))
 
 
 # -- errors -----------------------------------------------------------------------------------
