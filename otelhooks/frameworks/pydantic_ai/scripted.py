@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.pydantic_ai import ModelCall
 
 __all__ = ["prove", "scripted_model"]
 
@@ -18,11 +19,9 @@ __all__ = ["prove", "scripted_model"]
 def scripted_model(next_step: trials.NextStep, name: str = "scripted") -> FunctionModel:
     """Return a model that answers with what a function returns."""
 
-    def parts(messages: Any) -> list[TextPart | ToolCallPart]:
-        step = next_step(ModelMessagesTypeAdapter.dump_json(messages).decode())
-        if isinstance(step, str):
-            return [TextPart(step)]
-        return [ToolCallPart(tool, args) for tool, args in step]
+    def parts(messages: Any) -> list[Any]:
+        shown = ModelMessagesTypeAdapter.dump_json(messages).decode()
+        return trials.parts(next_step(shown), ModelCall)
 
     def answer(messages: Any, info: Any) -> ModelResponse:
         return ModelResponse(parts=parts(messages))
