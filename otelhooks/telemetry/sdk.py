@@ -34,7 +34,7 @@ from otelhooks.records import semconv
 from otelhooks.records.failures import outline
 from otelhooks.telemetry.built import NOWHERE, SIGNALS, Built, no_providers
 from otelhooks.telemetry.exporters import exporters
-from otelhooks.telemetry.samplers import KeepVerdicts, ratio_of
+from otelhooks.telemetry.samplers import FollowParent, KeepVerdicts, ratio_of
 from otelhooks.telemetry.spill import Spilling
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("otelhooks.telemetry")
 
 _RATIO_SAMPLERS = ("traceidratio", "parentbased_traceidratio")
-_SDK_SAMPLERS = ("always_on", "always_off", "parentbased_always_on", "parentbased_always_off")
+_SDK_SAMPLERS = ("always_on", "always_off", "parentbased_always_off")
 
 
 class _Reader(PeriodicExportingMetricReader):
@@ -253,7 +253,9 @@ def _sampler(otel: Mapping[str, str]) -> Sampler | None:
     """Create the sampler if it needs us; None: the SDK reads its variable itself."""
     name = otel.get("OTEL_TRACES_SAMPLER", "").strip().lower()
     argument = otel.get("OTEL_TRACES_SAMPLER_ARG")
-    if not name or name in _SDK_SAMPLERS:
+    if name in ("", "parentbased_always_on"):
+        return FollowParent()
+    if name in _SDK_SAMPLERS:
         return None
     if name in _RATIO_SAMPLERS:
         try:

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.telemetry import otlp_encoder
 from tests.bench import by_hand
 from tests.bench.measure import Contender, Encoding, Row, Sink, alternate, floor
 
@@ -100,7 +99,7 @@ def _sides(framework: str, agent: Scripted, instrumentor: str) -> dict[str, Cont
     contenders = {
         "bare": bare,
         "ours": ours(Sink()),
-        "on our provider": ours(Sink(encode=otlp_encoder.encode_for_http)),
+        "on our provider": ours(Sink.as_built()),
         **by_hand.sides(bare, ours),
     }
     module = f"opentelemetry.instrumentation.genai.{framework}"

@@ -18,7 +18,6 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import set_span_in_context
 
 from otelhooks.records import semconv
-from otelhooks.telemetry import otlp_encoder
 from tests.bench.measure import Contender, Sink
 
 
@@ -105,9 +104,7 @@ def sides(bare: Contender, ours: Callable[[Sink], Contender]) -> dict[str, Conte
 
     return {
         "by hand": by_hand(Sink()),
-        "by hand, on our provider": by_hand(Sink(encode=otlp_encoder.encode_for_http)),
+        "by hand, on our provider": by_hand(Sink.as_built()),
         "spans by hand": by_hand(Sink(metrics=False)),
-        "spans by hand, on our provider": by_hand(
-            Sink(metrics=False, encode=otlp_encoder.encode_for_http)
-        ),
+        "spans by hand, on our provider": by_hand(Sink.as_built(metrics=False)),
     }

@@ -31,6 +31,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.sampling import Sampler
 
 from otelhooks.records import semconv
+from otelhooks.telemetry.otlp_encoder import encode_for_http
+from otelhooks.telemetry.samplers import FollowParent
 
 TURNS = 10  # in a round
 FLOOR_SPANS = 200  # in a turn
@@ -99,7 +101,7 @@ class Sink:
     Args:
         sampler: Of the spans; the SDK's default samples all.
         metrics: Whether there is a meter provider.
-        encode: As on a provider of the application; ours is on those that otelhooks builds.
+        encode: As on a provider of the application; see `as_built` for those of otelhooks.
     """
 
     def __init__(
@@ -119,6 +121,11 @@ class Sink:
         )
         self._reader = InMemoryMetricReader() if metrics else None
         self.meters = MeterProvider([self._reader]) if self._reader is not None else None
+
+    @classmethod
+    def as_built(cls, *, metrics: bool = True) -> Sink:
+        """Return one with the encoder and sampler of the providers that otelhooks builds."""
+        return cls(FollowParent(), metrics=metrics, encode=encode_for_http)
 
     def flush(self) -> None:
         """Export what is waiting, and collect."""

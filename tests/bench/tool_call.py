@@ -8,7 +8,6 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.telemetry import otlp_encoder
 from tests.bench import by_hand
 from tests.bench.measure import Contender, Row, Sink, alternate, floor
 
@@ -71,7 +70,7 @@ def contenders() -> dict[str, Contender]:
     found = {
         "bare": Contender(bare, CALLS),
         "ours": ours(Sink()),
-        "on our provider": ours(Sink(encode=otlp_encoder.encode_for_http)),
+        "on our provider": ours(Sink.as_built()),
         **by_hand.sides(Contender(bare, CALLS), ours),
     }
     other = peer()
@@ -82,7 +81,7 @@ def measure(rounds: int) -> list[Row]:
     """Return the rows of this file."""
     sinks = {
         "sampled": Sink(),
-        "on our provider": Sink(encode=otlp_encoder.encode_for_http),
+        "on our provider": Sink.as_built(),
         "sampled, no metrics": Sink(metrics=False),
         "not sampled": Sink(ALWAYS_OFF),
         "not sampled, no metrics": Sink(ALWAYS_OFF, metrics=False),

@@ -12,6 +12,7 @@ import opentelemetry.metrics._internal as metrics_api
 import opentelemetry.trace as trace_api
 import pytest
 from opentelemetry import _logs, metrics, trace
+from opentelemetry.context import Context
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
@@ -24,8 +25,16 @@ from opentelemetry.sdk.trace.export import (
     SpanExporter,
 )
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
-from opentelemetry.trace import NoOpTracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, TraceIdRatioBased
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    NoOpTracerProvider,
+    SpanContext,
+    SpanKind,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
 from opentelemetry.util._once import Once
 
 from otelhooks.config import load
@@ -378,6 +387,28 @@ class TestSampling:
         monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", text)
         assert make().tracer_provider.get_tracer("t").start_span("a").is_recording()
         assert "OTEL_TRACES_SAMPLER_ARG" in caplog.text
+
+    @pytest.mark.parametrize("name", ["", "parentbased_always_on"])
+    def test_the_default_sampler_decides_as_that_of_the_sdk(self, make, monkeypatch, name):
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER", name)
+        ours, theirs = make().tracer_provider.sampler, ParentBased(ALWAYS_ON)
+        assert ours.get_description() == theirs.get_description()
+        state = TraceState([("a", "b")])
+        parents = [
+            NonRecordingSpan(SpanContext(trace_id, 2, is_remote, TraceFlags(flags), state))
+            for trace_id in (0, 1)
+            for is_remote in (False, True)
+            for flags in (0, 1, 2, 3)
+        ]
+        for context in (Context(), *map(set_span_in_context, parents)):
+            for attributes in (None, {"a": 1}):
+                mine, its = (
+                    each.should_sample(context, 1, "s", SpanKind.CLIENT, attributes, ())
+                    for each in (ours, theirs)
+                )
+                assert mine.decision is its.decision
+                assert mine.attributes == its.attributes
+                assert mine.trace_state == its.trace_state
 
     def test_other_samplers_are_those_of_the_sdk(self, make, monkeypatch):
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
