@@ -15,7 +15,7 @@ from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, SessionContext
 from otelhooks.hooks.drive import drive
-from otelhooks.hooks.registry import HookSet, registrations
+from otelhooks.hooks.registry import EMPTY, HookSet, registrations
 from otelhooks.hooks.run_cache import run_state
 from otelhooks.hooks.script_host import set_active
 from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
@@ -52,6 +52,8 @@ def current_context() -> HookContext | None:
 
 
 def _added(hooks: Sequence[Any], policies: Sequence[Any]) -> tuple[HookSet, tuple[Judge, ...]]:
+    if not (hooks or policies):
+        return EMPTY, ()
     from otelhooks.setup.handle import split
     from otelhooks.setup.policies import refuse_unanswered
 

@@ -24,6 +24,7 @@ Source: semconv.md section 4.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -36,7 +37,7 @@ from otelhooks.telemetry.media_parts import media_part
 from otelhooks.telemetry.secret_names import is_secret_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -366,9 +367,35 @@ def _fields(value: object) -> dict[str, Any]:
     """Read a mapping, or the attributes of an object that matter for messages and tools."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
-    names = ("role", "type", "name", "content", "parts", "tool_calls", "tool_call_id", "id", "text")
-    found = {name: getattr(value, name, None) for name in (*names, "description", "parameters")}
+    found = {name: getattr(value, name, None) for name in _names_of(value)}
     return {name: item for name, item in found.items() if item is not None and not callable(item)}
+
+
+_NAMES = (
+    *("role", "type", "name", "content", "parts", "tool_calls", "tool_call_id", "id", "text"),
+    *("description", "parameters"),
+)
+
+
+def _names_of(value: Any) -> Iterable[str]:
+    """Return the names that an object may have: pydantic takes long to miss one."""
+    of_class = _of_class(cast("type[Any]", type(value)))
+    if of_class is _NAMES:
+        return _NAMES
+    own: dict[str, Any] = vars(value)
+    further = getattr(value, "__pydantic_extra__", None) or ()
+    return [name for name in _NAMES if name in own or name in of_class or name in further]
+
+
+@functools.lru_cache(maxsize=256)
+def _of_class(cls: type[Any]) -> Collection[str]:
+    """Return the names that a pydantic model's class has; all of them for any other object."""
+    from pydantic import BaseModel  # later than the rest, as few processes get here
+
+    looks_further = getattr(cls, "__getattr__", None) is not getattr(BaseModel, "__getattr__", None)
+    if looks_further or not issubclass(cls, BaseModel):
+        return _NAMES
+    return frozenset(name for name in _NAMES if hasattr(cls, name))
 
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import pydantic
 import pytest
 
 from otelhooks.errors import ConfigError
@@ -715,6 +716,43 @@ class TestShapes:
         assert messages([AIMessage()]) == [
             message("assistant", text_part("hi"), tool_call_part("t", {"a": 1}, "1"))
         ]
+
+    def test_message_models_are_read_wherever_an_attribute_lies(self):
+        class Message(pydantic.BaseModel, extra="allow"):
+            content: str
+
+            @property
+            def type(self):
+                return "ai"
+
+        class Renamed(pydantic.BaseModel):
+            said: str
+
+            def __getattr__(self, name):
+                return {"role": "system", "content": self.said}.get(name)
+
+        assert messages([Message(content="a"), Message(content="b", role="tool")]) == [
+            message("assistant", text_part("a")),
+            message("tool", text_part("b")),
+        ]
+        assert messages(Renamed(said="c")) == [message("system", text_part("c"))]
+
+    def test_a_message_model_is_not_asked_for_what_it_lacks(self, monkeypatch):
+        class Message(pydantic.BaseModel):
+            role: str
+            content: str
+
+        missed = []
+        original = pydantic.BaseModel.__getattr__
+
+        def noted(self, name):
+            missed.append(name)
+            return original(self, name)
+
+        messages(Message(role="user", content="a"))  # what is kept of its class
+        monkeypatch.setattr(pydantic.BaseModel, "__getattr__", noted)
+        messages(Message(role="user", content="a"))
+        assert missed == []
 
     def test_messages_of_the_conventions_stay_as_they_are(self):
         given = [message("user", text_part("hi"), name="ann")]

@@ -26,21 +26,23 @@ __all__ = [
 ]
 
 
-@functools.cache
-def _names(name: str) -> tuple[str, str]:
+_MISSING: Any = object()
+
+
+@functools.lru_cache(maxsize=1_024)
+def _way(cls: type, name: str) -> tuple[bool, str, str]:
+    """Return whether records of a class are mappings, and the names of a field."""
     first, *further = name.split("_")
-    return name, "".join((first, *map(str.title, further)))
+    return issubclass(cls, Mapping), name, "".join((first, *map(str.title, further)))
 
 
 def field(record: Any, name: str) -> Any:
     """Return a field by its name in Python, or that on the wire; None if it has neither."""
-    for one in _names(name):
-        if isinstance(record, Mapping):
-            if one in record:
-                return record[one]
-        elif hasattr(record, one):
-            return getattr(record, one)
-    return None
+    is_mapping, in_python, on_the_wire = _way(record.__class__, name)
+    if is_mapping:
+        return record[in_python] if in_python in record else record.get(on_the_wire)
+    found = getattr(record, in_python, _MISSING)
+    return getattr(record, on_the_wire, None) if found is _MISSING else found
 
 
 def plain(record: Any, *, exclude_none: bool = True) -> Any:

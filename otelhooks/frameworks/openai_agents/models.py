@@ -9,6 +9,7 @@ history of a call grows with the run: nothing of it or of the answer is read bef
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextvars import ContextVar
@@ -34,6 +35,8 @@ _NAMES = (
 )
 _HANDOFF = "agents.handoffs:Handoff"
 _SETTINGS = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
+_UNSET = (None,) * len(_SETTINGS)
+_settings_of = operator.attrgetter(*_SETTINGS)
 _CALLS = {  # kinds of calls, and the name of those without one
     "function_call": "",
     "custom_tool_call": "",
@@ -69,11 +72,14 @@ class ModelCall(kit.ModelCall):
         self.messages = [{"role": "user", "content": given}] if is_text else list(given or ())
         self.tools = [*(named("tools") or ()), *(named("handoffs") or ())]
         settings = named("model_settings")
-        self.settings = {
-            name: value
-            for name in _SETTINGS
-            if (value := getattr(settings, name, None)) is not None
-        }
+        try:
+            values = _settings_of(settings)
+        except AttributeError:  # None, or of another class
+            values = tuple(getattr(settings, name, None) for name in _SETTINGS)
+        self.settings = {}
+        if values != _UNSET:
+            pairs = zip(_SETTINGS, values, strict=True)
+            self.settings = {name: value for name, value in pairs if value is not None}
         if instructions := named("system_instructions"):
             self.settings["instructions"] = instructions
 
