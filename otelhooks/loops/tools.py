@@ -80,8 +80,7 @@ class _Parameters:
         """
         if self.are_by_name and len(args) <= len(self._positional):
             # Like `bind`, for the common case, at a tenth of its cost.
-            names = self._positional
-            found = {names[n]: value for n, value in enumerate(args)}
+            found = dict(zip(self._positional, args, strict=False))
             if not kwargs and len(found) == len(self._names):
                 return found
             if kwargs.keys().isdisjoint(found):

@@ -382,7 +382,7 @@ def _names_of(value: Any) -> Iterable[str]:
     of_class = _of_class(cast("type[Any]", type(value)))
     if of_class is _NAMES:
         return _NAMES
-    own: dict[str, Any] = vars(value)
+    own: dict[str, Any] = value.__dict__
     further = getattr(value, "__pydantic_extra__", None) or ()
     return [name for name in _NAMES if name in own or name in of_class or name in further]
 
