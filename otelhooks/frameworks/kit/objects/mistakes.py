@@ -122,7 +122,6 @@ def _set_by(method: Any, names: frozenset[str]) -> Iterator[str]:
         if each.opcode == _STORE_ATTR and each.argval in names and loaded == code.co_varnames[0]:
             yield each.argval
         loaded = each.argval
-        if (
-            isinstance(loaded, tuple) and loaded
-        ):  # two loads in one instruction: the second is the object
+        # two loads in one instruction: the second is the object
+        if isinstance(loaded, tuple) and loaded:
             loaded = cast("tuple[Any, ...]", loaded)[-1]
