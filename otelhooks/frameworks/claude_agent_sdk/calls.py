@@ -17,6 +17,7 @@ from otelhooks.frameworks.claude_agent_sdk.chained import denied, verdict
 from otelhooks.frameworks.claude_agent_sdk.sessions import TABLE, Claude, SubRun
 from otelhooks.frameworks.kit import contents, telemetry
 from otelhooks.frameworks.kit.crossings import crossing, origin
+from otelhooks.frameworks.kit.mcp.results import ResultCall
 from otelhooks.frameworks.kit.remote import asked
 
 __all__ = [
@@ -216,7 +217,7 @@ async def after_error(session: Any, given: dict[str, Any]) -> dict[str, Any]:
 # -- what runs in this process ----------------------------------------------------------------
 
 
-class Served(asked.OwnCall):
+class Served(asked.OwnCall, ResultCall):
     """A call of a tool of a server in this process: ``Query._handle_sdk_mcp_request``.
 
     Its result is the answer to a JSON-RPC request.
@@ -244,27 +245,17 @@ class Served(asked.OwnCall):
             sent = {**params, "name": self.name, "arguments": args, "_meta": meta}
             return await wrapped(self.server, {**self.message, "params": sent})
 
-    def value(self, raw: Any) -> Any:
-        return contents.value_of(raw["result"]) if "result" in raw else raw["error"]["message"]
-
-    def with_value(self, raw: Any, value: Any) -> Any:
-        result = raw.get("result") or {"content": []}
-        return self._answer(**contents.replaced(result, value, keeps_schema=False))
-
-    def error(self, raw: Any) -> str | None:
-        return contents.error_of(raw["result"]) if "result" in raw else raw["error"]["message"]
-
-    def recovered(self, value: Any) -> Any:
-        return self._answer(content=contents.blocks_of(value))
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        return self._answer(content=contents.blocks_of(message), isError=True)
-
-    def _answer(self, **result: Any) -> dict[str, Any]:
+    def made(self, **result: Any) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": self.message.get("id"), "result": result}
 
+    def inner(self, raw: Any) -> Any:
+        """Return the result; an error of the protocol is one as well."""
+        if "result" in raw:
+            return raw["result"]
+        return {"content": contents.blocks_of(raw["error"]["message"]), "isError": True}
 
-class Handled(kit.ToolCall):
+
+class Handled(ResultCall):
     """A call of a tool's handler: the last step of one above, or the application's own."""
 
     group = _TOOL
@@ -283,22 +274,10 @@ class Handled(kit.ToolCall):
         """Run the tool."""
         return wrapped(args)
 
-    def denied(self, reason: str) -> Any:
-        """Return the reason as the tool's error."""
-        return {"content": contents.blocks_of(reason), "is_error": True}
+    failed = kit.ToolCall.failed
 
-    def value(self, raw: Any) -> Any:
-        return contents.value_of(raw)
-
-    def with_value(self, raw: Any, value: Any) -> Any:
-        fields = contents.replaced(raw, value, keeps_schema=False)
-        return {**fields, "is_error": fields.pop("isError")}
-
-    def error(self, raw: Any) -> str | None:
-        return contents.error_of(raw)
-
-    def recovered(self, value: Any) -> Any:
-        return {"content": contents.blocks_of(value)}
+    def made(self, **result: Any) -> dict[str, Any]:
+        return {**result, "is_error": result.pop("isError", False)}
 
 
 class FromSession(Handled):

@@ -287,10 +287,6 @@ class Generated(ClientCall):
 class Streamed(Generated):
     """The same with a stream as answer, whose items are answers of their own."""
 
-    def read(self, models: Any, /, model: str, contents: Any, config: Any = None) -> Any:
-        self.stream = True
-        return super().read(models, model, contents, config)
-
     def shows(self, event: Any) -> str:
         parts = _parts_of(event)
         if any(part.function_call for part in parts):

@@ -117,7 +117,6 @@ def _message(role: str) -> Any:
 class Chat(kit.ModelCall):
     """A call of a model with messages. One that calls on, to itself or another, is one call."""
 
-    is_streamed = False
     table = kit.PartTable(
         kind="block_type",
         text=("text",),
@@ -140,7 +139,7 @@ class Chat(kit.ModelCall):
     def read(self, llm: Any, /, messages: Any, **given: Any) -> Any:
         if self.is_inner():
             return kit.SKIP
-        self.given, self.messages, self.stream = given, list(messages), self.is_streamed
+        self.given, self.messages = given, list(messages)
         self._own = list(given.get("tools") or ())
         self.tools = list(self._own)
         self.model, self.provider = str(llm.metadata.model_name), _provider(llm)
@@ -197,8 +196,6 @@ class Chat(kit.ModelCall):
 class Streamed(Chat):
     """The same with a stream, whose items hold the text so far."""
 
-    is_streamed = True
-
     def whole(self, seen: Any) -> Any:
         return seen[-1] if seen else self.answer([])
 
@@ -209,13 +206,12 @@ class Streamed(Chat):
 class Completion(kit.ModelCall):
     """A call of a model with a prompt, which is one message of the user."""
 
-    is_streamed = False
     table = kit.PartTable(made={"text": lambda part: part.text})
 
     def read(self, llm: Any, /, prompt: Any, formatted: bool = False, **given: Any) -> Any:
         if self.is_inner():
             return kit.SKIP
-        self.given, self.formatted, self.stream = given, formatted, self.is_streamed
+        self.given, self.formatted = given, formatted
         self.operation = "text_completion"
         self.messages = [{"role": "user", "content": prompt}]
         self.model, self.provider = str(llm.metadata.model_name), _provider(llm)
@@ -239,8 +235,6 @@ class Completion(kit.ModelCall):
 
 class StreamedCompletion(Completion):
     """The same with a stream."""
-
-    is_streamed = True
 
     def whole(self, seen: Any) -> Any:
         return seen[-1] if seen else self.answer([])

@@ -91,7 +91,7 @@ class ModelCall(kit.ModelCall):
     ) -> Any:
         if self.is_inner():
             return kit.SKIP
-        self.stream, self.further = True, further
+        self.further = further
         config = dict(model.get_config() or {})
         self.model, self.settings = str(config.pop("model_id", None) or ""), config
         module = type(model).__module__.rpartition(".")[2]
