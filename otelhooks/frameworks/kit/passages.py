@@ -257,10 +257,15 @@ class Passage:
             *args: Further arguments of `read`, and of the function by `call`.
             **kwargs: Keyword arguments of both.
         """
-        wrapper = _THROUGH.get((cls, kind))
-        if wrapper is None:
-            wrapper = _THROUGH[cls, kind] = Guarded(cls, "", kind).bind(function, _ON)
-        return wrapper(function, owner, args, kwargs)
+        return cls.wrapper(kind, function)(function, owner, args, kwargs)
+
+    @classmethod
+    def wrapper(cls, kind: str, function: Callable[..., Any]) -> Wrapper:
+        """Return what calls functions of a kind through this class; one of them is given."""
+        found = _THROUGH.get((cls, kind))
+        if found is None:
+            found = _THROUGH[cls, kind] = Guarded(cls, "", kind).bind(function, _ON)
+        return found
 
 
 _THROUGH: dict[tuple[type[Passage], str], Wrapper] = {}

@@ -63,7 +63,7 @@ class ModelCall(kit.ModelCall):
         """Read a call, which the SDK makes by name or by position."""
         chosen = owner.__wrapped__
         self.positional = _NAMES[: len(args)]
-        self.arguments = {**dict(zip(_NAMES, args, strict=False)), **kwargs}
+        self.arguments = {**dict(zip(_NAMES, args, strict=False)), **kwargs} if args else kwargs
         named = self.arguments.get
         model, given = getattr(chosen, "model", None), named("input")
         self.model, self.agent = model if isinstance(model, str) else "", owner._self_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,12 @@ def stand_in(path: str, field: str, **attributes: Any) -> Callable[[Any, Any], A
             if callable(of):
                 return of(value, self._self_of)
             passage, kind = of
-            return functools.partial(passage.through, kind, value, self)
+            wrapper = passage.wrapper(kind, value)
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                return wrapper(value, self, args, kwargs)
+
+            return call
 
         return property(attribute)
 
