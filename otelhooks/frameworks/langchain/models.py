@@ -64,7 +64,7 @@ class ChatCall(kit.ModelCall):
         further: Keyword arguments, among them ``tools`` in the provider's form.
     """
 
-    table = kit.PartTable(made={})
+    table = kit.PartTable(made={"call": lambda part: next(_tool_calls([part], ()))})
     tokens: ClassVar = {
         "input_tokens": "input_tokens",
         "output_tokens": "output_tokens",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,10 +14,9 @@ from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.langchain.models import ChatCall
 
 __all__ = ["ScriptedModel", "prove"]
-
-_ids = itertools.count(1)
 
 
 class ScriptedModel(BaseChatModel):
@@ -54,11 +52,7 @@ class ScriptedModel(BaseChatModel):
         step = self.next_step("\n".join(str(message.content) for message in messages))
         if isinstance(step, str):
             return {"content": step}
-        calls = [
-            {"name": name, "args": args, "id": f"call_{next(_ids)}", "type": "tool_call"}
-            for name, args in step
-        ]
-        return {"content": "", "tool_calls": calls}
+        return {"content": "", "tool_calls": trials.parts(step, ChatCall)}
 
 
 _INPUT: Any = {"messages": [("user", "begin")]}

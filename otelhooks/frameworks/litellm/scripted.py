@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +10,9 @@ from typing import Any
 import litellm
 
 from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.kit.clients.chat_form import ChatForm
 
 __all__ = ["prove", "scripted_provider"]
-
-_number = itertools.count()
 
 
 def scripted_provider(next_step: trials.NextStep) -> Any:
@@ -27,11 +25,7 @@ def scripted_provider(next_step: trials.NextStep) -> Any:
             if isinstance(step, str):
                 message["content"] = step
             else:
-                message["tool_calls"] = [
-                    {"id": f"call_{next(_number)}", "type": "function"}
-                    | {"function": {"name": name, "arguments": json.dumps(args)}}
-                    for name, args in step
-                ]
+                message["tool_calls"] = trials.parts(step, ChatForm)
             return litellm.ModelResponse(choices=[{"message": message}])
 
         async def acompletion(self, *args: Any, **given: Any) -> Any:

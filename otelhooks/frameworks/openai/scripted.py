@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +11,11 @@ import openai
 from openai import _base_client
 
 from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.kit.clients.chat_form import ChatForm
 
 __all__ = ["prove", "scripted_client"]
 
 _http: Any = getattr(_base_client, "httpx2", None) or _base_client.httpx
-_number = itertools.count()
 
 
 def scripted_client(next_step: trials.NextStep) -> openai.AsyncOpenAI:
@@ -29,11 +28,8 @@ def scripted_client(next_step: trials.NextStep) -> openai.AsyncOpenAI:
         if isinstance(step, str):
             message["content"] = step
         else:
-            message["tool_calls"] = [
-                {"index": index, "id": f"call_{next(_number)}", "type": "function"}
-                | {"function": {"name": name, "arguments": json.dumps(args)}}
-                for index, (name, args) in enumerate(step)
-            ]
+            calls = enumerate(trials.parts(step, ChatForm))
+            message["tool_calls"] = [{"index": index, **call} for index, call in calls]
         head = {"id": "scripted", "created": 0, "model": "scripted"}
         choice = {"index": 0, "finish_reason": "stop"}
         if not asked.get("stream"):
