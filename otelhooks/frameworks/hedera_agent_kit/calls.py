@@ -173,9 +173,8 @@ class ApiCall(_Call):
         """Return the parameters that the kit's tool for ADK makes of a call's arguments."""
         if self.tool is None:
             return arguments
-        return Value(
-            self.tool.parameters.model_validate(arguments).model_dump(), self.text_name
-        ).shown
+        given = self.tool.parameters.model_validate(arguments).model_dump()
+        return Value(given, self.text_name).shown
 
     def stages(self) -> steps.StageParams | None:
         return behind_api(self.owner, self.given[0][0])

@@ -16,15 +16,14 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, get_args, get_type_hints
 
+from otelhooks.frameworks.kit.values import SCALARS
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.fields import field, functions
 
-__all__ = ["SCALARS", "facts_of", "note", "only_argument", "split"]
+__all__ = ["facts_of", "note", "only_argument", "split"]
 
 PLAIN_ARGUMENT = "__arg1"
 """Name that langchain itself gives models for the single argument of a tool without a schema."""
-
-SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def facts_of(tool: Any) -> tuple[Mapping[str, bool], Any]:

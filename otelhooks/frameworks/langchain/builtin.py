@@ -167,7 +167,8 @@ def place(call: Any, found: Any, owner: Any, args: Mapping[str, Any]) -> None:
         call.path = os.path.abspath(os.sep)
         return
     if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
-        given = _rooted(given)
+        given = os.path.normpath(given).replace("\\", "/")  # as in deepagents' `validate_path`
+        given = given if given.startswith("/") else f"/{given}"
     searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
     backends = _reached(owner, given or "", searches=searches)
     if found == _FIND:  # a backend's tool accepts only ``/``, not ``/.``, as its root
@@ -198,12 +199,6 @@ def _climbs(args: Mapping[str, Any]) -> bool:
     """Return whether a pattern has ``..``; an absolute one starts where the search does."""
     pattern = args.get("pattern")
     return isinstance(pattern, str) and ".." in pattern.replace("\\", "/").split("/")
-
-
-def _rooted(path: str) -> str:
-    """Return a path as deepagents' tools pass it to their backend (``validate_path``)."""
-    path = os.path.normpath(path).replace("\\", "/")
-    return path if path.startswith("/") else f"/{path}"
 
 
 def _reached(backend: Any, path: str, *, searches: bool) -> Iterator[tuple[Any, str]]:

@@ -64,7 +64,9 @@ def hosted(definition: Any) -> Any:
         return None
     if isinstance(kind, str):
         name = _VERSION.sub("", kind, count=1)
-        if name in _HERE and not _is_away(definition.get("environment")):
+        place = definition.get("environment")
+        is_away = isinstance(place, Mapping) and place.get("type") != "local"  # a shell's container
+        if name in _HERE and not is_away:
             return None
         server = definition.get("server_label") or definition.get("mcp_server_name")
         return _as(name, str(definition.get("name") or name), server, definition)
@@ -73,11 +75,6 @@ def hosted(definition: Any) -> Any:
         return None
     several = [_as(name, name, None, definition) for name in names]
     return several[0]._replace(calls=tuple(call for one in several for call in one.calls))
-
-
-def _is_away(environment: Any) -> bool:
-    """Return whether a shell runs in a container of the provider."""
-    return isinstance(environment, Mapping) and environment.get("type") != "local"
 
 
 def _as(kind: str, name: str, server: Any, definition: Mapping[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.contents import field
 from otelhooks.frameworks.kit.telemetry import failed, semconv
 from otelhooks.frameworks.langchain import state
 from otelhooks.frameworks.langchain.listeners import HeardRun
@@ -152,7 +153,9 @@ class GraphRun(HeardRun):
         A middleware that limits or rejects calls reports this to the model with a message of its
         own, and the call reaches no seat.
         """
-        return state.refused_by_graph(raw)
+        for value in state.leaves(raw):  # last ones first
+            if getattr(value, "type", None) == "tool" and getattr(value, "status", None) == "error":
+                yield value.tool_call_id
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -258,7 +261,9 @@ class GraphRun(HeardRun):
                 if hasattr(piece, "id") and (not pieces or piece.id == pieces[-1].id):
                     pieces.append(piece)
             elif mode == "values":
-                return state.last_message(payload), payload
+                messages = field(payload, "messages")
+                last = messages[-1] if isinstance(messages, list) and messages else messages
+                return last if hasattr(last, "content") else None, payload
             elif mode != "custom":
                 for found in state.leaves(payload):
                     if hasattr(found, "content") and hasattr(found, "type"):

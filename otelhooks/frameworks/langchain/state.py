@@ -17,10 +17,8 @@ from otelhooks.frameworks.kit.values import with_fields
 __all__ = [
     "COMMAND",
     "is_same",
-    "last_message",
     "leaves",
     "prompt_of",
-    "refused_by_graph",
     "replace",
     "thread_of",
     "tool_names",
@@ -111,12 +109,6 @@ def with_prompt(given: Any, prompt: Any) -> Any:
 # -- messages in what is streamed -------------------------------------------------------------
 
 
-def last_message(values: Any) -> Any:
-    messages = field(values, "messages")
-    last = messages[-1] if isinstance(messages, list) and messages else messages
-    return last if hasattr(last, "content") else None
-
-
 def is_same(message: Any, old: Any) -> bool:
     if not hasattr(message, "content") or not hasattr(message, "type"):
         return False
@@ -149,10 +141,3 @@ def leaves(value: Any) -> Iterator[Any]:
             stack.extend(value)
         else:
             yield value
-
-
-def refused_by_graph(items: list[Any]) -> Iterator[str]:
-    """Yield the ids of calls whose message reports a failure, last ones first."""
-    for value in leaves(items):
-        if getattr(value, "type", None) == "tool" and getattr(value, "status", None) == "error":
-            yield value.tool_call_id

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.langchain.arguments import SCALARS, facts_of, only_argument, split
+from otelhooks.frameworks.kit.values import SCALARS
+from otelhooks.frameworks.langchain.arguments import facts_of, only_argument, split
 from otelhooks.frameworks.langchain.builtin import read
 from otelhooks.frameworks.langchain.fields import closure, field
 from otelhooks.frameworks.langchain.listeners import apart
@@ -69,14 +70,8 @@ class ToolRun(kit.ToolCall):
             self.args = {self.argument: given}
         if built_in is not None:
             read(self, built_in, self.hidden)
-        self._locate(tool)
-
-    def _locate(self, tool: Any) -> None:
-        """Read whether an MCP server runs it: its name there, and the server's name.
-
-        The application names a server when it creates the client, and langchain-mcp-adapters keeps
-        that name only in the closure of the tool's function.
-        """
+        # The application names an MCP server when it creates the client, and langchain-mcp-adapters
+        # keeps that name only in the closure of the tool's function.
         function = field(tool, "coroutine")
         module = getattr(function, "__module__", None) or ""
         if module != _MCP and not module.startswith(_NATIVE_MCP):
