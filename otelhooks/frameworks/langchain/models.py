@@ -198,18 +198,15 @@ class ChatCall(kit.ModelCall):
 
     def answered(self, response: Any) -> Any:
         """Return an answer with a text, a `ModelResponse`, or langchain's own message."""
-        if not kit.is_a(response, _MESSAGE):
-            text, asked = _said(response)
-            make = kit.native("langchain_core.messages:AIMessage")
-            response = make(text, tool_calls=list(_tool_calls(asked, ())))
-        return self.answer([response])
+        return self.changed(None, response)
 
     def changed(self, raw: Any, response: Any) -> Any:
-        found = self.candidates(raw)
-        if not found:
-            return self.answered(response)
-        is_whole = kit.is_a(response, _MESSAGE)
-        return self.answer([response if is_whole else _changed(found[0], *_said(response))], raw)
+        if not kit.is_a(response, _MESSAGE):
+            found = self.candidates(raw) or [kit.native("langchain_core.messages:AIMessage")("")]
+            has_calls = hasattr(response, "tool_calls")
+            said = (response.text, response.tool_calls) if has_calls else (str(response), ())
+            response = _changed(found[0], *said)
+        return self.answer([response], raw)
 
 
 class StreamedCall(ChatCall):
@@ -310,12 +307,6 @@ class EventsCall(StreamedCall):
 
 
 # -- reading and writing ----------------------------------------------------------------------
-
-
-def _said(response: Any) -> tuple[str, Sequence[Any]]:
-    if hasattr(response, "tool_calls"):
-        return response.text, response.tool_calls
-    return str(response), ()
 
 
 def _changed(message: Any, text: str, asked: Sequence[Any]) -> Any:
