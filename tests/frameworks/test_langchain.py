@@ -255,6 +255,19 @@ def test_a_refused_model_call_of_a_given_form_raises() -> None:
         model.invoke("begin", response_format={"type": "json_schema"})
 
 
+def test_calls_that_a_hook_adds_to_an_answer_get_ids() -> None:
+    @hooks.post_model_call_transform
+    def again(response: types.ModelResponse) -> types.ModelResponse:
+        more = types.ToolCall(name="safe", args={"x": 2})
+        return types.ModelResponse(text=response.text, tool_calls=[*response.tool_calls, more])
+
+    otelhooks.instrument(hooks=[again], frameworks=["langchain"])
+    answer = ScriptedModel(world=World((SAFE,))).invoke("begin")
+    first, second = answer.tool_calls
+    assert (first["name"], first["args"], second["args"]) == ("safe", SAFE.args, {"x": 2})
+    assert len({None, first["id"], second["id"]}) == 3
+
+
 def test_a_hidden_tool_is_not_shown_to_the_model() -> None:
     shown: list[Any] = []
 

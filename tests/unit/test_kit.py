@@ -320,6 +320,49 @@ def test_json_text_is_shown_as_arguments_and_given_back_as_text(
     assert (seen[0], made.ran) == ([shown], [given])
 
 
+# -- failures ---------------------------------------------------------------------------------
+
+
+@hooks.on_tool_error
+def reword(error: Exception) -> Any:
+    return types.HookResult(allow=False, message="Try later.")
+
+
+class ReportingTool(Tool):
+    def error(self, raw: Any) -> Any:
+        return "gone" if raw == "got gone" else None
+
+
+class TellingTool(Tool):
+    tells_failures = True
+
+
+def _raises(self: Any, x: Any) -> Any:
+    raise ValueError(x)
+
+
+@pytest.mark.parametrize(
+    ("tool", "raises"), [(ReportingTool, False), (TellingTool, True)], ids=["reported", "raised"]
+)
+def test_another_text_of_a_failure_is_told_like_a_denial(
+    framework: Any, tool: type[Tool], raises: bool
+) -> None:
+    if raises:
+        framework.plain = _raises
+    with guarded(framework, "plain", tool, hooks=[reword]):
+        assert CALLS["plain"](framework(), "gone") == "denied: Try later."
+
+
+@pytest.mark.parametrize("tool", [Tool, ReportingTool])
+def test_another_text_of_a_failure_that_was_raised_is_raised(
+    framework: Any, tool: type[Tool]
+) -> None:
+    framework.plain = _raises
+    with guarded(framework, "plain", tool, hooks=[reword]):
+        with pytest.raises(RuntimeError, match=r"Try later\."):
+            CALLS["plain"](framework(), "gone")
+
+
 # -- streams ----------------------------------------------------------------------------------
 
 
