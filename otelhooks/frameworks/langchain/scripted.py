@@ -20,14 +20,9 @@ __all__ = ["ScriptedModel", "prove"]
 
 
 class ScriptedModel(BaseChatModel):
-    """A model that answers with what a function returns, in one piece or as a stream.
+    """A model that answers with what a function returns, in one piece or as a stream."""
 
-    Attributes:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-    """
-
-    next_step: Callable[[str], Any]
+    next_step: trials.NextStep
 
     @property
     def _llm_type(self) -> str:

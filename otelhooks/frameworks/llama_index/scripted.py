@@ -30,12 +30,10 @@ class ScriptedModel(CustomLLM, FunctionCallingLLM):
     """A model.
 
     Args:
-        next_step: Function of all that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
         pieces: How many pieces a streamed text comes in.
     """
 
-    next_step: Callable[[str], Any]
+    next_step: trials.NextStep
     pieces: int = 1
 
     @property

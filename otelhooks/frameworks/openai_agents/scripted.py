@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import agents
@@ -16,16 +16,11 @@ __all__ = ["ScriptedModel", "prove"]
 
 
 class ScriptedModel(agents.Model):
-    """A model that answers with what a function returns.
-
-    Args:
-        next_step: Takes everything that the model is shown, as one text; returns a final text, or
-            the tool calls to ask for: pairs of name and arguments.
-    """
+    """A model that answers with what a function returns."""
 
     model = "scripted"
 
-    def __init__(self, next_step: Callable[[str], Any]):
+    def __init__(self, next_step: trials.NextStep):
         self._next_step = next_step
 
     def answer(self, shown: Any) -> agents.ModelResponse:
