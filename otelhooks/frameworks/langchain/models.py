@@ -228,7 +228,7 @@ class StreamedCall(ChatCall):
             messages = [input]  # langchain raises the same when it is called
         about = model._get_ls_params(stop=stop, **further)
         self.takes(model, messages, about, {**further, "stop": stop})
-        self.given, self.config, self.stream = input, config, True
+        self.given, self.config = input, config
         return None
 
     def call(self, wrapped: Any) -> Any:
@@ -274,8 +274,7 @@ class EventsCall(StreamedCall):
     ) -> Any:
         if self.is_inner():
             return kit.SKIP
-        self.manager, self.stream = run_manager, True
-        self.target = self.filled = stream
+        self.manager, self.target, self.filled = run_manager, stream, stream
         about = getattr(run_manager, "metadata", None)
         return self.takes(model, messages, about, further)
 

@@ -157,10 +157,6 @@ class ModelCall(kit.ModelCall):
 class StreamedCall(ModelCall):
     """A call of ``Model.stream_response``."""
 
-    def read(self, owner: Any, *args: Any, **kwargs: Any) -> None:
-        super().read(owner, *args, **kwargs)
-        self.stream = True
-
     def whole(self, seen: Any) -> Any:
         return answers.last_response(seen)
 
