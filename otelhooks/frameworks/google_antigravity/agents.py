@@ -116,8 +116,8 @@ def objection(call: Any) -> Any:
     if call.name == WORKFLOW:
         started: Iterable[Any] = (None,)
     elif call.name == INVOKE:
-        types = [name for name in _types(call.args) if _is_unjudged(name, facts)]
-        started = [_tools_of(facts, name) for name in types]
+        asked_about = _COVERED - facts.static_agents.keys()
+        started = [_tools_of(facts, n) for n in _types(call.args) if n not in asked_about]
     else:
         return None
     if any(unjudged.could_deny(branch, tools, facts.python_tools) for tools in started):
@@ -135,10 +135,6 @@ def _types(args: dict[str, Any]) -> list[str]:
 
 
 _UNREADABLE = "(unreadable)"
-
-
-def _is_unjudged(name: str, facts: Facts) -> bool:
-    return name not in _COVERED or name in facts.static_agents
 
 
 def _tools_of(facts: Facts, name: str) -> list[Any] | None:
@@ -163,7 +159,10 @@ def build_config(wrapped: Any, strategy: Any) -> Any:
     strategy._hook_runner = runner
     config = wrapped()
     known[runner] = facts = _facts(strategy, runner, config)
-    _enable_hooks(config)
+    for name in _HOOKS:
+        kind = kit.native(f"google.antigravity.proto.localharness_pb2:LIFECYCLE_HOOK_{name}")
+        if kind not in config.enabled_hooks:
+            config.enabled_hooks.append(kind)
     _take_away(config, facts)
     return config
 
@@ -200,13 +199,6 @@ def _enabled(tools: Any) -> Iterable[str]:
     for field, value in tools.ListFields():
         if getattr(value, "enabled", False):
             yield _name_of(field)
-
-
-def _enable_hooks(config: Any) -> None:
-    for name in _HOOKS:
-        kind = kit.native(f"google.antigravity.proto.localharness_pb2:LIFECYCLE_HOOK_{name}")
-        if kind not in config.enabled_hooks:
-            config.enabled_hooks.append(kind)
 
 
 def _take_away(config: Any, facts: Facts) -> None:

@@ -36,7 +36,6 @@ class _Asked(asked.AskedCall):
     is_text = False
 
     def of(self, given: Any, harness: Any) -> None:
-        """Read it."""
         self.loop, self.id, self.name = harness, given.id, given.name
         self.key, _, _ = (given.step_id or "").rpartition(":")  # trajectory:index
         self.path = given.canonical_path
@@ -94,7 +93,6 @@ class _HarnessCall(asked.RemoteCall, _Asked):
         return self.name == agents.INVOKE and self.server is None
 
     def starts(self) -> list[Any]:
-        """Return the runs of the agents that it starts."""
         entries = (self.approved.get("Subagents") or ()) if self.starts_agent() else ()
         given = [entry if isinstance(entry, dict) else {} for entry in entries]
         return [
@@ -155,12 +153,10 @@ class PythonCall(asked.OwnCall):
     group = _PYTHON
 
     def read(self, runner: Any, /, tool_name: str, **given: Any) -> None:
-        """Read it."""
         self.name, self.is_known = tool_name, tool_name in runner.tool_names
         if overrides.Method(runner, "execute").calls_on(self.function):
             self.goes_to(_PYTHON, tool_name)
         self.take_for(Harness.of(runner), given)
 
     async def call(self, wrapped: Any, args: Any) -> Any:
-        """Run the tool."""
         return await wrapped(self.name, **args)

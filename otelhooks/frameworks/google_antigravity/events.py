@@ -81,19 +81,15 @@ async def see_last_step(wrapped: Any, runner: Any, turn_context: Any, step: Any)
     harness = Harness.of(runner)
     if harness is not None:
         with loops.understood(_STEP):
-            await _hear(harness, step)
+            run = harness.agents.get(step.trajectory_id)
+            if run is not None and step.is_complete_response:
+                run.text = step.content
+            if run is None and harness.turn is not None:
+                harness.turn.hear(step)
+                harness.is_answering = step.is_complete_response or step.type.value == "FINISH"
+            if step.status.value == "ERROR" and _DENIED in (step.error or step.content):
+                await _close_unrun(harness, step)
     await wrapped(turn_context, step)
-
-
-async def _hear(harness: Any, step: Any) -> None:
-    run = harness.agents.get(step.trajectory_id)
-    if run is not None and step.is_complete_response:
-        run.text = step.content
-    if run is None and harness.turn is not None:
-        harness.turn.hear(step)
-        harness.is_answering = step.is_complete_response or step.type.value == "FINISH"
-    if step.status.value == "ERROR" and _DENIED in (step.error or step.content):
-        await _close_unrun(harness, step)
 
 
 async def _close_unrun(harness: Any, step: Any) -> None:

@@ -86,7 +86,6 @@ class Harness(loops.Loop):
         return bool(getattr(self.connection, "_client_cancelled", False))
 
     async def begin(self, turn: loops.RemoteRun) -> bool:
-        """Begin a turn."""
         self.halted = ""
         self.unshown.clear()
         self.undone.clear()
@@ -110,13 +109,11 @@ class Harness(loops.Loop):
                 await asyncio.wait_for(self.connection._processor.is_idle.wait(), _HALT_S)
 
     def allowed(self, call: Any) -> None:
-        """Remember a call that may run."""
         super().allowed(call)
         if call.is_remote:
             self.unshown[call.key] = self.unshown.get(call.key, 0) + 1
 
     def denied(self, id: str | None, key: str) -> None:
-        """Remember a call that may not run."""
         super().denied(id, key)
         self.undone[key] = self.undone.get(key, 0) + 1
 

@@ -30,15 +30,12 @@ class Asked(Question):
         self.within, self.given = turn_context, interaction_spec
 
     def call(self, wrapped: Any) -> Any:
-        """Ask the application."""
         return wrapped(self.within, self.given)
 
     def spec(self) -> Any:
-        """Return the question."""
         return self.spec_of(self.given.model_dump())
 
     def answered(self, answer: Any) -> Any:
-        """Return a hook's answer."""
         given = answer.model_dump() if hasattr(answer, "model_dump") else answer
         found = kit.native("google.antigravity.types:QuestionHookResult").model_validate(given)
         operation = kit.native(f"{_HOOKS}:OperationContext")(self.within)
@@ -59,5 +56,4 @@ class Compacted(Compaction):
         self.step = data
 
     def summary(self, raw: Any) -> str:
-        """Return the step's text."""
         return self.step.content
