@@ -29,7 +29,7 @@ from otelhooks.patching import fields
 COUNTED = (models.__file__.removesuffix("models.py"), fields.__file__)
 OURS = otelhooks.__file__.removesuffix("__init__.py")
 CALLS = 20
-FRAMES = 53
+FRAMES = 52
 """Python calls in the adapter and the fields it guards, for a tool call and its model call."""
 ALL_FRAMES = 187
 """Those in all of otelhooks: 7 for what the model call costs, and 5 so that its run can pause."""
