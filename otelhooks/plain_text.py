@@ -17,6 +17,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "columns_of",
     "counted",
     "disguise",
+    "encodable",
     "is_unseen",
     "one_line",
     "pieces",
@@ -226,6 +228,25 @@ def _last(shown: list[str], columns: int) -> str:
     widths = itertools.accumulate(map(columns_of, reversed(shown)))
     kept = sum(end <= columns for end in widths)
     return "".join(shown[len(shown) - kept :])
+
+
+def encodable(value: Any) -> Any:
+    r"""Return a value in whose texts UTF-8 can encode everything; a lone surrogate is its escape.
+
+    Models write such text: JSON may hold ``\ud800``.
+
+    Args:
+        value: Anything; texts, dicts, lists and tuples are looked at.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {encodable(key): encodable(item) for key, item in items}
+    if isinstance(value, (list, tuple)):
+        items = map(encodable, cast("list[Any]", value))
+        return list(items) if isinstance(value, list) else tuple(items)
+    return value
 
 
 def counted(number: int, noun: str) -> str:

@@ -19,6 +19,7 @@ from otelhooks.hooks.labels import Keeper, Labels, Lasting
 from otelhooks.hooks.origins import Origins, Parts
 from otelhooks.hooks.said import Message, Said, Speaker
 from otelhooks.hooks.stages import StageParams
+from otelhooks.plain_text import encodable
 
 if TYPE_CHECKING:
     from otelhooks.records.users import User
@@ -274,7 +275,7 @@ class HookContext(state.StateStore):
             name: Attribute name; use a prefix of your own.
             value: str, bool, int, float, or a sequence of one of them.
         """
-        self.span.set_attribute(name, value)
+        self.span.set_attribute(encodable(name), encodable(value))
 
     def event(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add an event to the span of this layer.
@@ -283,7 +284,7 @@ class HookContext(state.StateStore):
             name: Event name.
             attributes: Its attributes.
         """
-        self.span.add_event(name, attributes)
+        self.span.add_event(encodable(name), encodable(dict(attributes or {})))
 
     def know(self, **facts: Any) -> None:
         """Fill in what the layer knows by itself; for the pipeline."""

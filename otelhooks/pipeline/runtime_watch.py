@@ -19,7 +19,7 @@ from otelhooks.hooks.watch import Watch, ask_handlers, log
 from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.parking import parked, parking
 from otelhooks.pipeline.recording import record_unawaited
-from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.plain_text import LOGGED, encodable, one_line
 from otelhooks.records import semconv
 from otelhooks.records.arguments import arguments_hash
 from otelhooks.records.failures import is_own, outline
@@ -292,5 +292,5 @@ def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
     if approval.is_answered:
         wait.set_attribute(semconv.APPROVAL_APPROVER_TYPE, approval.approver_type)
         if approval.approver_id:
-            wait.set_attribute(semconv.APPROVAL_APPROVER_ID, approval.approver_id)
+            wait.set_attribute(semconv.APPROVAL_APPROVER_ID, encodable(approval.approver_id))
     wait.end()

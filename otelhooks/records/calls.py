@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import pydantic
 from typing_extensions import Self
 
+from otelhooks.plain_text import encodable
 from otelhooks.records.arguments import as_text
 from otelhooks.records.canonical_tools import BuiltinTools, normalize_builtin_tool_name
 from otelhooks.records.users import User
@@ -255,18 +256,6 @@ class HookEvent(pydantic.BaseModel):
     def _anything_to_json(self, value: Any, handler: pydantic.SerializerFunctionWrapHandler) -> Any:
         """Serialise any object: a listener's JSON must not depend on what a tool returned."""
         try:
-            return _encodable(handler(value))
+            return encodable(handler(value))
         except Exception:  # the object's own serialiser may raise anything
-            return _encodable(as_text(value))
-
-
-def _encodable(value: Any) -> Any:
-    """Escape text that UTF-8 cannot encode: models write lone surrogates."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        items = cast("dict[Any, Any]", value).items()
-        return {_encodable(key): _encodable(item) for key, item in items}
-    if isinstance(value, list):
-        return [_encodable(item) for item in cast("list[Any]", value)]
-    return value
+            return encodable(as_text(value))

@@ -16,6 +16,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
+from otelhooks.plain_text import encodable
 from otelhooks.records import semconv
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Series(Generic[C]):
             if cell is not None:
                 return cell
             if len(self._cells) < MAX_SERIES - 1:
-                cell = self._cells[key] = self._make(dict(attributes))
+                cell = self._cells[key] = self._make(encodable(dict(attributes)))
                 return cell
             return self._overflow_cell()
 

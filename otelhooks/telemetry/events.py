@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.plain_text import encodable
 from otelhooks.records import semconv
 from otelhooks.records.failures import outline
 
@@ -115,9 +116,9 @@ class EventLog:
             logger.emit(
                 event_name=name,
                 severity_number=self._severities.get(severity_number or 0),
-                attributes=dict(attributes),
+                attributes=encodable(dict(attributes)),
                 context=context,
-                body=body,
+                body=encodable(body),
             )
         except Exception as error:
             self._log_once(error, "an event could not be emitted")

@@ -19,10 +19,11 @@ from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans as encode_by_sdk
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import SpanContext, Status, StatusCode
 
+from otelhooks.plain_text import encodable
 from otelhooks.records.failures import outline
 from otelhooks.telemetry.quiet import report
 
@@ -75,6 +76,8 @@ class _Encoded:
         return self._content
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_content":  # a copy is being made
+            raise AttributeError(name)
         return getattr(ExportTraceServiceRequest.FromString(self._content), name)
 
 
@@ -146,7 +149,10 @@ def _request(spans: Sequence[ReadableSpan]) -> bytes:
         try:
             encoded = _known(span)
         except Exception:
-            encoded = _by_sdk(span)
+            try:
+                encoded = _by_sdk(span)
+            except UnicodeEncodeError:  # in a name: in an attribute, the SDK leaves it out
+                encoded = _by_sdk(_escaped(span))
         group.append(_field(b"\x12", encoded))
     return b"".join(map(_resource_spans, resources, scopes))
 
@@ -169,6 +175,26 @@ def _resource_spans(
 def _by_sdk(span: ReadableSpan) -> bytes:
     (resource_spans,) = encode_by_sdk([span]).resource_spans
     return resource_spans.scope_spans[0].spans[0].SerializePartialToString()
+
+
+def _escaped(span: ReadableSpan) -> ReadableSpan:
+    """Return a span whose texts UTF-8 can encode: one of them would cost the whole batch."""
+    given: Any = span
+    return ReadableSpan(
+        encodable(span.name),
+        given.context,
+        span.parent,
+        attributes=encodable(dict(span.attributes or {})),
+        events=[
+            Event(encodable(each.name), encodable(dict(each.attributes or {})), each.timestamp)
+            for each in span.events
+        ],
+        links=span.links,
+        kind=span.kind,
+        status=Status(span.status.status_code, encodable(span.status.description)),
+        start_time=span.start_time,
+        end_time=span.end_time,
+    )
 
 
 def _known(given: ReadableSpan) -> bytes:

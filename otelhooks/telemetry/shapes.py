@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.plain_text import encodable
 from otelhooks.records import semconv
 from otelhooks.telemetry.counters import Timing
 
@@ -139,11 +140,9 @@ class Shapes:
         return shape
 
     def _tool(self, call: Call, agent: str, branch: str, allowed: Verdict | None) -> ToolShape:
-        # A lone surrogate in one name would cost an exporter its whole batch.
-        shown = call.name.encode("utf-8", "replace").decode()
         attributes: dict[str, Any] = {
             semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
-            semconv.GEN_AI_TOOL_NAME: shown,
+            semconv.GEN_AI_TOOL_NAME: call.name,
             semconv.GEN_AI_TOOL_TYPE: call.tool_type,
         }
         if agent:
@@ -162,8 +161,9 @@ class Shapes:
             attributes.update(self._verdicts.attributes(allowed))
             counted = call.name if call.is_known else semconv.TOOL_NAME_OTHER
             allows = self._verdicts.allows(allowed, counted, agent)
-        name = f"{semconv.OP_EXECUTE_TOOL} {shown}"
-        return ToolShape(name, attributes, allows)
+        return ToolShape(
+            encodable(f"{semconv.OP_EXECUTE_TOOL} {call.name}"), encodable(attributes), allows
+        )
 
     def tool_time(self, call: Call, agent: str, failure: str | None) -> Timing:
         """Return the counters of a tool's calls and their time."""
@@ -202,7 +202,7 @@ class Shapes:
                 attributes[semconv.AGENT_BRANCH] = branch
             counted = self.model_duration(operation, provider, model, None)
             name = f"{operation} {model}".rstrip()
-            shape = ModelShape(name, attributes, counted, self._instruments)
+            shape = ModelShape(encodable(name), encodable(attributes), counted, self._instruments)
             if len(self._models) < _MAX_SHAPES:
                 self._models[key] = shape
         return shape

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from otelhooks.plain_text import encodable
 from otelhooks.records import semconv
 from otelhooks.records.failures import error_type
 from otelhooks.telemetry.quiet import fails_open
@@ -90,6 +91,12 @@ class Spans:
         if trace_id and self._ids is not None:
             tracer = copy.copy(tracer)  # the provider's own, which others may hold as well
             tracer.id_generator = _PinnedId(trace_id, self._ids)  # type: ignore[attr-defined]
+        if not name.isascii():
+            name = encodable(name)
+        for value in attributes.values():  # in line, because most have nothing to escape
+            if isinstance(value, (list, tuple)) or (isinstance(value, str) and not value.isascii()):
+                attributes = encodable(dict(attributes))
+                break
         return tracer.start_span(name, parent, kind, attributes, links, start_ns)
 
     def new_trace_id(self) -> int:
@@ -109,7 +116,7 @@ def put_notes(span: Span, notes: SpanNotes) -> None:
 def put_on(span: Span | None, attributes: Mapping[str, Any]) -> None:
     """Put attributes on an open span, if there is one."""
     if span is not None:
-        span.set_attributes(dict(attributes))
+        span.set_attributes(encodable(dict(attributes)))
 
 
 @fails_open
@@ -117,8 +124,9 @@ def fail(span: Span | None, error_type: str, description: str) -> None:
     """Mark a span as failed, if there is one."""
     if span is None:
         return
-    span.set_attribute(semconv.ERROR_TYPE, error_type)
-    span.set_status(Status(StatusCode.ERROR, description[:256]))
+    span.set_attribute(semconv.ERROR_TYPE, encodable(error_type))
+    # A lone surrogate here, or in a name, would cost an exporter its whole batch.
+    span.set_status(Status(StatusCode.ERROR, encodable(description[:256])))
 
 
 def exemplar(span: Span | None) -> trace.SpanContext | None:
@@ -184,7 +192,7 @@ def attributes_of(span: Any) -> Mapping[str, Any]:
 def adopt(span: Span, attributes: Mapping[str, Any]) -> None:
     """Put our attributes on another library's span of a call, and names that it lacks."""
     has = attributes_of(span)
-    for name, value in attributes.items():
+    for name, value in encodable(dict(attributes)).items():
         ours = name.startswith((semconv.OWN_PREFIX, semconv.MCP_PREFIX))
         if ours or (name in _WHERE_MISSING and name not in has):
             span.set_attribute(name, value)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
+from otelhooks.plain_text import encodable
 from otelhooks.records import semconv
 from otelhooks.records.failures import error_type, says_all
 from otelhooks.telemetry.content import Content
@@ -194,7 +195,7 @@ class Verdicts:
                 attributes[semconv.APPROVAL_APPROVER_TYPE] = approval.approver_type
             if approval.approver_id:
                 attributes[semconv.APPROVAL_APPROVER_ID] = approval.approver_id
-        return attributes
+        return encodable(attributes)
 
     def failure(self, verdict: Verdict) -> tuple[str, str]:
         """Return ``error.type`` and description of the span of an operation that it stops."""

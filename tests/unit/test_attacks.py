@@ -22,7 +22,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import TracerProvider
 
 import otelhooks
-from otelhooks import errors, hooks, policy, types
+from otelhooks import approvals, errors, hooks, policy, types
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline import runtime
@@ -473,8 +473,31 @@ class TestNames:
             drive(tool(rt, ToolSeat(), Call("rm\ud800", {"x": "\ud800"}, id="1")), lambda _: 1)
         spans = exporter.get_finished_spans()
         sent = encode_spans(spans).SerializeToString()
-        assert b"rm?" in sent
+        assert rb"rm\ud800" in sent
         assert b"deny" in sent
+
+    def test_half_a_surrogate_pair_in_a_reason_or_id_costs_neither_the_batch_nor_the_text(
+        self, on, exporter, caplog
+    ):
+        @hooks.pre_tool_call_decide
+        def block(context: hooks.HookContext, call: types.ToolCall) -> types.HookResult:
+            context.set_attribute("app.paths", [call.args["path"]])
+            context.event("seen", {"path": call.args["path"]})
+            return types.HookResult(allow=False, message=f"never {call.args['path']}")
+
+        def ask(call: types.ToolCall) -> approvals.Approval:
+            return approvals.Approval("rejected", approver_id="\ud801")
+
+        rt = on(policy.ask_user("ask", handler=ask))
+        with otelhooks.session("s\ud802"):
+            for name, hook in (("rm", [block]), ("ask", [])):
+                call = Call(name, {"path": "/\ud803"}, id="c\ud804")
+                with otelhooks.scope(hooks=hook), pytest.raises(errors.Denied):
+                    drive(tool(rt, ToolSeat(), call), lambda _: 1)
+        sent = encode_spans(exporter.get_finished_spans()).SerializeToString()
+        for text in (r"never /\ud803", r"\ud801", r"s\ud802", r"c\ud804"):
+            assert text.encode() in sent
+        assert not caplog.records
 
 
 class TestScopes:

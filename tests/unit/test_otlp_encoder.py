@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
@@ -218,6 +219,31 @@ def test_long_texts_and_a_multitude_of_values_or_keys_are_not_kept() -> None:
 def test_a_multitude_of_numbers_is_not_kept() -> None:
     otlp_encoder.encode_spans([span_with({"number": number}) for number in range(1_000)])
     assert len(otlp_encoder._kept["number"]._integers) <= 128
+
+
+def test_text_that_cannot_be_encoded_costs_no_other_span_of_the_batch() -> None:
+    def run(tracer: Any) -> None:
+        tracer.start_span("one").end()
+        odd = tracer.start_span("bad \ud800", attributes={"a": "\ud800"})
+        odd.add_event("e\ud800", {"b": "\ud800"})
+        odd.set_status(StatusCode.ERROR, "not \ud800")
+        odd.end()
+
+    for encoder in (otlp_encoder.encode_spans, otlp_encoder.encode_for_http):
+        (resource_spans,) = encoder(recorded(run)).resource_spans
+        one, odd = resource_spans.scope_spans[0].spans
+        assert (one.name, odd.name) == ("one", r"bad \ud800")
+        assert (odd.status.message, odd.attributes[0].value.string_value) == (
+            r"not \ud800",
+            r"\ud800",
+        )
+        assert odd.events[0].name == r"e\ud800"
+
+
+def test_a_request_for_http_can_be_copied() -> None:
+    request = otlp_encoder.encode_for_http(recorded(run))
+    for copied in (copy.copy(request), copy.deepcopy(request)):
+        assert copied.SerializePartialToString() == request.SerializePartialToString()
 
 
 def test_a_request_for_http_has_whatever_else_a_release_of_the_sdk_may_ask_for() -> None:
