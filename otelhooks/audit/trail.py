@@ -73,7 +73,7 @@ class Audit:
         self._rotate_bytes = rotate_bytes
         self._group_wait_s = group_wait_s
         self._clock = clock
-        self._is_closed = self._is_held = False
+        self._is_closed = self._is_held = self._is_outlived = False
         self._reset(None)
         with self._lock:
             _, writer = self._begin()
@@ -164,8 +164,11 @@ class Audit:
             refused = ""
         with self._lock:
             is_late = self._is_closed and self._is_held
+            reopens = self._is_closed and self._is_outlived and not is_late
             if not is_late:
-                if self._is_closed:
+                if reopens:
+                    self._parent, self._started, self._is_closed = self.chain, None, False
+                elif self._is_closed:
                     refused = "the trail is closed"
                 refused = refused or self._put(fields, ticket)
                 if refused:
@@ -173,7 +176,16 @@ class Audit:
                     ticket.resolve(False)
         if is_late:
             threading.Event().wait()
+        if reopens:
+            self.close()
         return ticket
+
+    def outlive(self) -> None:
+        """Give each record that comes after the end of the trail a chain of its own.
+
+        For calls that began before the end, and continue: none may run without its record.
+        """
+        self._is_outlived = True
 
     def hold(self) -> None:
         """Make records that come after the end of the trail wait for the end of the process.

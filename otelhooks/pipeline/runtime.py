@@ -486,24 +486,25 @@ class Runtime:
 
     # -- end ----------------------------------------------------------------------------------
 
-    def close(self, timeout_s: float = background.FLUSH_S, *, ends_process: bool = False) -> None:
+    def close(self, *, ends_process: bool = False, ends_spans: bool = True) -> None:
         """End what is open: questions, sessions, background inspectors, but no providers.
 
         Conversations are not forgotten: later calls still count towards their limits.
 
         Args:
-            timeout_s: Longest wait for background inspectors, in seconds.
-            ends_process: Whether open questions are over and recorded as withdrawn. Otherwise only
-                their spans end, and the answer counts.
+            ends_process: Whether open questions are over and recorded as withdrawn. Otherwise the
+                answer counts.
+            ends_spans: Whether the spans of open questions end at least, since their provider does.
         """
         for withdraw in tuple(self.withdraws):
             if not ends_process:
-                withdraw(is_over=False)
+                if ends_spans:
+                    withdraw(is_over=False)
             elif self.ends_question(withdraw):
                 withdraw()
         for session in self.sessions.all():
             session_points.end(self, session)
-        background.flush(timeout_s)
+        background.flush()
 
     def after_fork(self) -> None:
         """Start afresh in a child process: the parent's threads and questions are not its own."""

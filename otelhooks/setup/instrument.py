@@ -504,11 +504,13 @@ def _end(handle: Handle, *, ends_process: bool = False, holds_calls: bool = Fals
         if watch is not None:
             watch.stop()
     runtime = handle._runtime
-    runtime.close(ends_process=ends_process)
+    runtime.close(ends_process=ends_process, ends_spans="traces" in handle._providers.owned)
     if holds_calls:
         runtime.hold_calls()
     runtime.instruments.close()
     if runtime.audit is not None and runtime.audit is not handle.config.audit:
+        if not ends_process:
+            runtime.audit.outlive()
         runtime.audit.close(handle.config.exit_timeout)
     if runtime.labels is not None:
         runtime.labels.close()

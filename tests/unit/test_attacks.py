@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
+import contextlib
 import ctypes
 import datetime
 import decimal
@@ -23,6 +25,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import otelhooks
 from otelhooks import approvals, errors, hooks, policy, types
+from otelhooks.audit import verify
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline import runtime
@@ -678,6 +681,42 @@ class TestWhileItRuns:
             with pytest.raises(errors.Denied):
                 tools.act(1)
         assert tools.ran == ([1] if answer else [])
+
+    @pytest.mark.parametrize("answer", [True, False])
+    def test_uninstrumenting_during_a_question_loses_neither_its_record_nor_its_span(
+        self, on, tools, answer, tmp_path, exporter, caplog
+    ):
+        def ask(call: types.ToolCall) -> bool:
+            otelhooks.uninstrument()
+            return answer
+
+        path = tmp_path / "audit.jsonl"
+        on(policy.ask_user("act", handler=ask), audit=path)
+        with contextlib.nullcontext() if answer else pytest.raises(errors.Denied):
+            tools.act(1)
+        status = "approved" if answer else "rejected"
+        assert [record["approval_status"] for record in audited(path)] == [status]
+        assert verify(path) == []
+        waits = [s for s in exporter.get_finished_spans() if s.name.endswith("approval.wait act")]
+        assert [wait.attributes[semconv.APPROVAL_STATUS] for wait in waits] == [status]
+        assert not caplog.records
+
+    def test_each_call_that_goes_on_after_uninstrumenting_has_its_record(self, on, tools, tmp_path):
+        @hooks.pre_tool_call_decide
+        def slow(call: types.ToolCall) -> types.HookResult:
+            begun.wait(5)
+            if call.args["x"] == 1:
+                otelhooks.uninstrument()
+                ended.set()
+            ended.wait(5)
+            return types.HookResult(allow=True)
+
+        begun, ended, path = threading.Barrier(3), threading.Event(), tmp_path / "audit.jsonl"
+        on(hooks=[slow], audit=path)
+        with concurrent.futures.ThreadPoolExecutor(3) as threads:
+            assert list(threads.map(tools.act, (1, 2, 3))) == ["done"] * 3
+        assert len(audited(path)) == 3
+        assert verify(path) == []
 
     def test_a_rule_that_is_added_during_a_question_is_for_the_next_call(self, on, tools):
         def ask(call: types.ToolCall) -> bool:
