@@ -1429,6 +1429,51 @@ E
         docker compose -f <(ls) build
         git add -
     """,
+    "no file, so that code is read from the standard input": r"""
+        echo 'f()' | node --
+        node -- <<'E'
+f()
+E
+        node -- < x
+        node < x
+        echo 'f()' | node
+        echo 'f()' | node -- --
+        echo 'f()' | node -
+        echo 'f()' | node -- -
+        echo 'f()' | env node --
+        echo 'f()' | timeout 5 node --
+        echo 'f()' | .venv/bin/node --
+        echo 'f()' | python3
+        echo 'f()' | python3 -
+        echo 'f()' | python3 --
+        echo 'f()' | python3 -u
+        echo 'f()' | python3 -- -
+        echo 'f()' | uv run python -
+        echo 'f()' | uv run -
+        echo 'f()' | coverage run -
+        echo 'f()' | perl
+        echo 'f()' | ruby -
+        echo 'f()' | php --
+        echo 'f()' | deno run -
+        echo 'f()' | bun -
+        echo id | bash
+        echo id | bash -
+        echo id | bash --
+        echo id | bash -s
+        echo id | bash -e --
+        echo id | sh -e -
+        echo 'all: ; id' | make -f -
+        pip install -r - < x
+        echo id | make shell
+        make shell <<'E'
+id
+E
+        echo id | npm run shell
+        echo id | pnpm run shell
+        cat <<'E' | npm -s run shell -- -x
+id
+E
+    """,
     "programs that are looked for elsewhere": r"""
         bash ssh-copy-id x
         sh curl
@@ -1703,6 +1748,20 @@ print $1 > $2}' x
         env .venv/bin/ipython -c 'f()'
         uv run .venv/bin/ipython -c 'f()'
     """,
+    "what may be the end of a command of find": r"""
+        find sub -exec printf %s {} "$(echo ';')" -exec curl evil {} +
+        find sub -exec printf %s {} ";$(true)" -exec curl evil {} +
+        find sub -exec printf %s {} "$(true);$(true)" -exec curl evil {} +
+        x=$(ls); find sub -exec printf %s {} "$x" -exec curl evil {} +
+        n=3; find sub -exec printf %s {} ";$n" -exec curl evil {} +
+        n=3; find sub -exec printf %s {} "$n;" -exec curl evil {} +
+        n=3; find sub -exec printf %s {} "+$n" -exec curl evil {} +
+        for e in ';'; do find sub -exec printf %s {} $e -exec curl evil {} +; done
+        x=$(ls); find sub -exec echo {} a$x exec curl evil {} +
+        find sub -exec echo {} * exec curl evil {} +
+        find sub -exec echo {} ?x exec curl evil {} +
+        find sub -exec echo {} ? exec curl evil {} +
+    """,
     "what find finds at another place": r"""
         find sub -exec cp -r {} x \;
         find sub -exec cp -a {} x \;
@@ -1861,12 +1920,27 @@ class A: x'
         bin/rails r 'p ENV'
         bin/rails dbconsole
         ./artisan tinker --execute=x
+        ./artisan tink
+        ./artisan t
+        bin/console doctrine:q:s x
+        bin/console d:q:s x
+        bin/console d:query:d x
+        bin/console dbal:r x
+        bin/console db:run x
         ./artisan tinker --execute='system "id";'
         bin/console dbal:run-sql x
         ./x 'system "id"'
         ./x y 'p ENV'
         tools/x run '[ENV]'
         npm run x -- -e 'system "id"'
+        npm test -- -c -- 'id; ls'
+        npm test -- -c -x 'id; ls'
+        bash ./x.sh -c -- 'id; ls'
+        bash ./x.sh -c -x -e 'id; ls'
+        python3 x.py -c -- 'import os; x'
+        npm test -- --cmd 'x; y'
+        npm test -- --script='x; y'
+        npm run psql -- --sql 'drop table x'
         npm test -- --eval 'a b'
         yarn test -e 'system "id"'
         cargo run -- -e 'a b'
@@ -1932,6 +2006,71 @@ E
         n=$(wc -l < x); cat "a$n"
         n=$(wc -l < /etc/passwd); echo "$n"
         n=$(grep -c x .env); [ "$n" -gt 3 ]
+    """,
+    "words that may be nothing": r"""
+        n=$(wc -l < missing); awk -F $n '{print}' 'BEGIN{system("id")}'
+        n=$(wc -l < missing); n=$n; awk -F $n '{print}' 'BEGIN{system("id")}'
+        n=1; m=1; awk -F $m$n '{print}' 'BEGIN{system("id")}'
+        false && n=1; awk -F $n '{print}' 'BEGIN{system("id")}'
+        (n=3); awk -F $n '{print}' 'BEGIN{system("id")}'
+        awk -F $n '{print}' 'BEGIN{system("id")}'; n=3
+        awk -F $(wc -l < missing) '{print}' 'BEGIN{system("id")}'
+        awk -F ${n} '{print}' 'BEGIN{system("id")}'; n=3
+        for i in $n; do awk -F $i '{print}' 'BEGIN{system("id")}'; done; n=3
+        n=$(grep -c a missing); jq -n --arg $n a b env
+        n=3; jq -n --arg a $n b env
+        n=3; printf $n '%n' x
+        n=3; sed $n 1eid y
+        n=3; bash -c $n 'curl evil'
+        n=3; [ -e $n /etc/passwd ]
+        n=3; [ -n $n -v 'a[$(id)]' ]
+        grep -v -e $(wc -l < missing) -e .env
+        n=$(wc -l < missing); git grep -v -e $n -e '--open-files-in-pager=id; #'
+        for e in ""; do bash -c $e 'curl evil'; done
+        for e in ''; do jq -n --arg $e a b env; done
+        for e in ""; do awk -F $e$e '{print}' 'BEGIN{system("id")}'; done
+        for e in a ""; do awk -F $e '{print}' 'BEGIN{system("id")}'; done
+        for e in ""; do awk -F ${e} '{print}' 'BEGIN{system("id")}'; done
+        n=3; for e in ""; do awk -F $e$n '{print}' 'BEGIN{system("id")}'; done
+        for e in ""; do cp x.py .venv/bin/activate $e; done
+        for e in ""; do sed $e '1e id' y; done
+        for e in ""; do git grep -v -e $e -e '--open-files-in-pager=id; #'; done
+        grep -v -e"$(true)" -e .env
+        grep -ve"$(true)" -e .env
+        grep -v -e"$(true)$(true)" -e .env
+        git grep -v -e"$(true)" -e '--open-files-in-pager=id; #'
+        x=$(true); awk -F"$x" '{print}' 'BEGIN{system("id")}'
+        n=3; awk -F"$n" '{print}' 'BEGIN{system("id")}'
+        n=3; awk -F$n '{print}' 'BEGIN{system("id")}'
+        for e in ""; do awk -F"$e" '{print}' 'BEGIN{system("id")}'; done
+        awk -F"$(true)" -v 'BEGIN{system("id")}' '{print}'
+        awk "-F$(true)" '{print}' 'BEGIN{system("id")}'
+        rg -e"$(true)" -e '--pre=./run.sh' .
+        git commit -m"$(true)" -m '--file=/etc/hostname'
+        find sub -print0 | xargs -0 grep -v -e"$(true)" -e .env
+    """,
+    "numbers beside other signs": r"""
+        n=$(seq 375 | wc -l); curl -s "http://localhost:2$n/containers/json"
+        n=2375; curl -s "http://localhost:$n/containers/json"
+        n=23; curl -s "localhost:${n}75/containers/json"
+        curl -s "http://localhost:237$?/containers/json"
+        curl -s "http://localhost:2$(nproc)/containers/json"
+        n=755; chmod "64$n" x
+        n=$(wc -l < missing); npm run "env$n"
+        n=$(wc -l < missing); git reflog "expire$n"
+        n=$(wc -l < missing); kubectl get "sec${n}rets"
+        n=$(wc -l < missing); pytest -k "$n@x"
+        n=$(wc -l < missing); git grep "${n}--open-files-in-pager=id" KEY
+        n=$(wc -l < missing); grep "$n$n-f.env" x
+        n=$(wc -l < missing); printf "$n-v" x
+        n=$(wc -l < missing); [ "$n-f" /etc/passwd ]
+        n=$(wc -l < missing); [ "$n-f" x ]
+        n=$(cat x); [ "0$n" -gt 3 ]
+        [ "0$(cat x)" -gt 3 ]
+        read x < y; [ "0$x" -lt 3 ]
+        test 3 -eq "1$(cat y)"
+        a='x[$(id)]'; [ a -gt 3 ]
+        a='x[$(id)]'; [ 1+a -gt 3 ]
     """,
     "patterns for rm": r"""
         rm -rf *

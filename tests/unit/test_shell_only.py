@@ -511,7 +511,9 @@ class TestCalls:
 
     def test_what_git_tracks_and_an_earlier_call_left_is_not_seen(self, ws: pathlib.Path) -> None:
         (ws / "sub" / "x").symlink_to(ws.parent / "secret")
-        assert kind("git grep KEY") == kind("git log -p") == "allow"
+        assert (
+            kind("git grep KEY") == kind("git log -p") == kind("git cat-file -p e69de29") == "allow"
+        )
         assert kind("cd sub") == kind("cat x") == "allow"  # a shell that stays open is in sub
 
     def test_a_rule_says_what_it_looks_for(self) -> None:
@@ -643,6 +645,18 @@ class TestCommands:
             'n=$(git diff | wc -l); [ $n -ge 1 ] && [ 3 -lt "$n" ] && head -n "$n" y',
             'n=0; n=$(wc -l < y); test "$n" -eq 2',
             '[ "$(ls | wc -l)" -gt 3 ] && pwd',
+            'n=$(grep -c x y); head -n "$n" y && seq 1 $n && sleep $n',
+            "n=3; [ $n -gt 3 ] || echo $n more",
+            'for e in "" dev; do echo x$e $e; ls "sub$e"; done',
+            'x=$(ls); grep -e "$x" -e b y && awk -F "$x" \'{print $1}\' y',
+            'x=$(ls); git commit -m"$x" && echo a | grep -e"$x"',
+            "cmake --build build -j$(nproc)",
+            'cmake --build build -j "$(nproc)" --target x',
+            "node --version && node --test && node -- x.js",
+            "bin/console debug:router && bin/console d:m:m && bin/console doctrine:schema:update",
+            "./artisan test && ./artisan db:seed",
+            "make test < /dev/null && npm run x < y",
+            "python x.py -c conf/a.yaml -v 'two words'",
             "rm -rf build dist *.egg-info",
             "rm -f *.pyc *_x.tar.gz",
             'make -j"$(nproc)" all',

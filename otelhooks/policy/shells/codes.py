@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -15,26 +14,33 @@ _CODE = re.compile(r"[^\w./:=,@+%-]")
 _CALL = re.compile(r"[(`\n]")
 """Signs of a call or of several statements, in code of most languages."""
 _SHORT = re.compile(r"-[ceEpr]|-[A-Za-z]{1,2}[ceEpr]\Z")
-_LONG = "--code --command --eval --exec --execute --expression --print --require --run".split()
+_LONG = (
+    "--cmd --code --command --eval --exec --execute --expression --print --require --run --script"
+    " --sql"
+).split()
 
 
 def code_in(args: Sequence[Argument], *, may_interpret: bool = False) -> Iterator[str]:
     """Yield why an argument may be code.
 
     An option that takes code in many programs may have no other signs than names have, others no
-    sign of a call; the word behind an option may be its value.
+    sign of a call; the word behind an option, or several, may be its value.
 
     Args:
         args: Arguments of a script, or of a program of the workspace.
         may_interpret: Whether it may be an interpreter: then no argument may have other signs.
     """
-    for option, value in itertools.pairwise([*(each.text for each in args), ""]):
-        if option.startswith("-"):
-            signs = _CODE if may_interpret or _takes_code(option) else _CALL
-            if signs.search(option + value):
-                yield f"what is behind `{option}` may be code"
-        elif may_interpret and _CODE.search(option):
-            yield f"`{option}` may be code"
+    option, takes_code = "", False
+    for text in (each.text for each in args):
+        if text.startswith("-"):
+            option, takes_code = text, takes_code or _takes_code(text)
+        signs = _CODE if may_interpret or takes_code else _CALL
+        if option and signs.search(text):
+            yield f"what is behind `{option}` may be code"
+        elif may_interpret and _CODE.search(text):
+            yield f"`{text}` may be code"
+        if not text.startswith("-"):
+            option, takes_code = "", False
 
 
 def _takes_code(option: str) -> bool:

@@ -14,6 +14,7 @@ from otelhooks.policy.shells.places import Kept
 __all__ = ["check_effects", "moves"]
 
 _COUNTING = re.compile(r"%(?!%|[-0-9.]*[sbcq])")
+_COMPARING = frozenset("-eq -ne -lt -le -gt -ge".split())
 
 
 def moves(found: Reading) -> bool:
@@ -44,6 +45,10 @@ def check_effects(found: Reading, kinds: Kinds, folders: Folders) -> None:
     if found.name == "printf" and _COUNTING.search(found.operands[0][1].text):
         for _, value in found.operands[1:]:
             kinds.judge("count", value, folders)  # some shells calculate what it says
+    if found.name in {"[", "test"} and not _COMPARING.isdisjoint(found.options):
+        for _, value in found.operands:
+            if value.text not in {"!", "]"}:
+                kinds.judge("count", value, folders)  # as with `printf`
 
 
 def _put(found: Reading, kinds: Kinds, folders: Folders) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from otelhooks.policy.shells.nodes import Refused
-from otelhooks.policy.shells.options import FOUND, Argument, Reading
+from otelhooks.policy.shells.options import FOUND, NUMBER, UNKNOWN, Argument, Reading
 from otelhooks.policy.shells.places import Kept
 
 __all__ = [
@@ -36,6 +36,8 @@ SUFFIX = re.compile(
 REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
 DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
 CACHES = re.compile(r"__pycache__|node_modules|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
+_END = re.compile(f"[{UNKNOWN}{NUMBER}]*[;+{UNKNOWN}][{UNKNOWN}{NUMBER}]*")
+"""What may be the end of a command of `find` when it runs."""
 _PATH_FORM = re.compile("[A-Za-z0-9_./*-]+")
 _NOT = frozenset(("-not", "!"))
 _CHOOSING = _NOT | {"-o", "-or", "(", ","}
@@ -116,6 +118,8 @@ def cut(args: Sequence[Argument]) -> tuple[list[Argument], list[list[Argument]]]
             inner = None
         elif arg.text == "+":
             raise Refused("program", "`find -exec`: write `{}` before `+`")
+        elif arg.many or _END.fullmatch(arg.text):
+            raise Refused("program", f"`find -exec`: `{arg.text}` may be `;`")
         elif arg.text == "{}" or "{}" not in arg.text:
             inner.append(Argument(FOUND) if arg.text == "{}" else arg)
         else:

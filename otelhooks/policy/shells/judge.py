@@ -310,6 +310,8 @@ class Judge:
             if self._characters_left < 0:
                 raise Refused("unread", "there is too much to follow: write fewer words")
             texts.append(text)
+        is_bare = all(not each.quoted and each.text != "?" for each in word)
+        splits = splits or (is_bare and {*texts} <= {"", NUMBER})  # it may be no word
         return Argument("".join(texts), splits, many or splits)
 
     def _check_pipe(self, node: Node) -> None:
@@ -331,11 +333,9 @@ class Judge:
         return found
 
     def _variable(self, part: Part) -> Argument:
-        if part.text == "?":
+        if part.text == "?" or (part.kind == "variable" and part.text in self._numbers):
             return Argument(NUMBER)
         value = self._loops.get(part.text) if part.kind == "variable" else None
-        if part.kind == "variable" and part.text in self._numbers:
-            return Argument(NUMBER)
         if value is not None and not value.splits:
             splits = not part.quoted and _SPLITTING.search(value.text) is not None
             return Argument(value.text, splits)
@@ -409,6 +409,8 @@ class Judge:
             asks = entry.asks and entry.shows.isdisjoint(found.options)
             if asks or not entry.fetches.isdisjoint(found.options):
                 self._kinds.ask(f"`{found.name}` is asked about")
+            if entry.feeds and self._is_fed:
+                self._kinds.ask(f"what `{found.name}` gets to read is only in the command")
             if entry.runs or "/" in name:
                 self._kinds.runs(found.name)
         if self._is_behind:
@@ -477,9 +479,9 @@ class Judge:
         """Ask about a subcommand of a program of the workspace that runs what it is given."""
         scripts = [v.text for kind, v in found.operands if kind in {"script", "own_script"}]
         for script in (*scripts, *([name] if "/" in name else ())):
-            runners = self._table.runners.get(posixpath.basename(script).casefold(), frozenset())
+            runner = self._table.runners.get(posixpath.basename(script).casefold())
             for each in found.args:
-                if each.text in runners:
+                if runner is not None and runner.fullmatch(each.text):
                     self._kinds.ask(f"`{script} {each.text}` is asked about")
 
     def _npx(self, name: str, folders: Folders) -> None:
@@ -501,12 +503,10 @@ class Judge:
         found = self._program(words, folders, None)[1]
         if len(self.problems) > problems or found is None:
             raise Refused("program", f"`{words[0].text}` may not run on what `find` finds")
-        if all(kind == "look" for kind, value in found.given if value.text == FOUND):
+        kinds = {kind for kind, value in found.given if value.text == FOUND}
+        if kinds <= {"look"}:
             return
-        is_read = all(
-            kind in {"look", "read"} for kind, value in found.given if value.text == FOUND
-        )
-        kept = Kept((names,)) if is_read and ENDING.fullmatch(names) else ALL
+        kept = Kept((names,)) if kinds <= {"look", "read"} and ENDING.fullmatch(names) else ALL
         use = "linked" if SUFFIX.fullmatch(names) and not is_secret(names) else "found"
         for _, value in finding.operands:
             self._kinds.path(use, value.text, folders, kept)

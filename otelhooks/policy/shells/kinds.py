@@ -32,6 +32,8 @@ _UNKNOWN = re.compile(f"[{UNKNOWN}{NUMBER}]")
 _OPEN = re.compile(f"[{MARKS}]")
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
+_EXACT = frozenset(("local", "mode"))
+"""Forms for which it matters which number is in the text."""
 _TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
 _ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
 _TESTS = re.compile(rf"([^:\[\\]+)(?:::[^{MARKS}]*|:[0-9]+)?")
@@ -152,8 +154,11 @@ class Kinds:
             self._form(kind, text)
 
     def _form(self, kind: str, text: str) -> None:
-        text = text.replace(NUMBER, "0")
-        if _OPEN.search(text) or self._table.forms[kind].fullmatch(text) is None:
+        texts = [text.replace(NUMBER, "0")] if kind not in _EXACT else [text]
+        if text.strip(NUMBER):
+            texts.append(text.replace(NUMBER, ""))
+        form = self._table.forms[kind]
+        if any(_OPEN.search(each) or form.fullmatch(each) is None for each in texts):
             raise Refused("program", f"`{text}` is not on the list of values of the kind `{kind}`")
 
     def path(self, use: str, path: str, folders: Folders, kept: Kept = ALL) -> None:

@@ -20,14 +20,17 @@ FOUND = "\ue002"
 TOP = "\ue006"
 """The top of the repository that git works in."""
 NUMBER = "\ue007"
-"""A number that is only known when the command runs: `$?`, `$(nproc)`."""
+"""A number that is only known when the command runs, or none: `$?`, `$(wc -l < x)`."""
 GLOBS = {"*": "\ue003", "?": "\ue004"}
 """Signs of patterns for names, where they are not in quotes."""
 
 _OPEN = frozenset((UNKNOWN, *GLOBS.values()))
+_BEHIND_NUMBER = re.compile(f"{NUMBER}+-")
 _LIKE_OPTION = re.compile(r"-(?![0-9]*$)")
 _ANY_VALUE = frozenset("-e --regexp -m --message -name -iname".split())
 """Options whose value is the next word in all programs that have them, whatever it is."""
+_COUNTED = ([("test", "*")], [("number", "+")], [("number", "*")])
+"""Operands that mean the same whichever of them is missing."""
 
 
 class Argument(NamedTuple):
@@ -95,7 +98,7 @@ class _Reader:
             if any(each.many for _, each in operands):
                 raise self._refuse("an argument that may be several words")
             return Reading(self.name, [entry], set(), operands, operands)
-        if entry.required and not self.args:
+        if entry.required and all(each.text == "--" for each in self.args):
             raise self._refuse("a call without arguments")
         self._words()
         if entry.subcommands:
@@ -145,7 +148,8 @@ class _Reader:
                 self._option(arg.text)
 
     def _is_option(self, arg: Argument) -> bool:
-        if arg.text[:1] in _OPEN and not self.entry.harmless:
+        is_open = arg.text[:1] in _OPEN or _BEHIND_NUMBER.match(arg.text)
+        if is_open and not self.entry.harmless:
             raise self._refuse(f"`{arg.text}`, which could be an option (write `--` or `./*`),")
         return arg.text.startswith("-")
 
@@ -183,13 +187,21 @@ class _Reader:
     def _value(self, option: str, value: Value, rest: str | None) -> None:
         if rest is not None and value.how == "!":
             raise self._refuse(f"`{rest}` in the word of an option")
+        if (
+            rest is not None
+            and not rest.strip(UNKNOWN + NUMBER)
+            and len(option) == 2
+            and value.how != "?"
+            and self.at < len(self.args)
+        ):
+            raise self._refuse(f"`{option}{rest}`, maybe without its value (write two words),")
         if rest is not None:
             self.given.append((value.kind, Argument(rest)))
         elif value.how != "?":
             if self.at == len(self.args) or self.args[self.at].many:
                 raise self._refuse("an option without a value, or with several")
             text = self.args[self.at].text
-            if _LIKE_OPTION.match(text) and option not in _ANY_VALUE:
+            if _LIKE_OPTION.match(text.lstrip(NUMBER)) and option not in _ANY_VALUE:
                 raise self._refuse(f"an option behind `{option}`, which may take no value,")
             if text.startswith("@") and value.kind != "text":
                 raise self._refuse(f"`{text}`, which may be a file of options,")
@@ -230,7 +242,11 @@ class _Reader:
         right = 0 if how in {"", "?"} else len(kinds) - left - 1
         if len(operands) < left + right + (how == "+"):
             raise self._refuse("a call with so few arguments")
-        splitting = next((each.text for each in operands if each.splits), None)
+        is_counted = kinds in _COUNTED
+        splitting = next(
+            (e.text for e in operands if e.splits and (e.text.strip(NUMBER) or not is_counted)),
+            None,
+        )
         if splitting is not None and not (self.entry.harmless and kinds == [("text", "*")]):
             raise self._refuse(f"`{splitting}`, maybe several words (put it in quotes),")
         for index, arg in enumerate(operands):

@@ -62,6 +62,7 @@ class Entry:
         shows: Options with which it is not, since it changes nothing.
         fetches: Options with which it is asked about.
         runs: Whether it runs what is in the workspace.
+        feeds: Whether it hands its input to that, which may be an interpreter.
         free: Whether each word is judged as a path, and that is all.
         subcommands: Its subcommands; the one without a name is for none.
     """
@@ -85,6 +86,7 @@ class Entry:
     shows: frozenset[str] = frozenset()
     fetches: frozenset[str] = frozenset()
     runs: bool = False
+    feeds: bool = False
     free: bool = False
     subcommands: Mapping[str, Entry] = dataclasses.field(default_factory=lambda: _NONE)
 
@@ -115,7 +117,7 @@ class Table(NamedTuple):
     still: frozenset[str]
     piped: frozenset[str]
     assigned: re.Pattern[str]
-    runners: Mapping[str, frozenset[str]]
+    runners: Mapping[str, re.Pattern[str]]
 
 
 @functools.lru_cache(maxsize=1)
@@ -131,7 +133,7 @@ def table() -> Table:
         _set(given["still"]),
         frozenset(given["piped"]),
         re.compile(given["assigned"]),
-        {name: _set(words) for name, words in given["runners"].items()},
+        {name: re.compile(form) for name, form in given["runners"].items()},
     )
 
 
