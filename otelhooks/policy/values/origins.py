@@ -12,7 +12,8 @@ its words do, and all its pairs; besides
 - a number does, as number or as text, with a currency or unit beside it: `100`, `100.00`, `1,000`,
   `1 000`, `1_000` and `1.000` may be any of these, with groups as in India or China as well. In a
   result, each part of `17,250,300` is one too;
-- a telephone, card or account number of 7 digits or more does, whatever is between its groups;
+- a telephone, card or account number of 7 digits or more does, whatever signs are between its
+  groups; in a result, line ends, commas and wide gaps only join groups of 4 digits or more;
 - it does with a blank for the T of a date and time.
 
 Normal form: characters that cannot be seen are left out of both sides, or are blanks; then NFKC
@@ -66,10 +67,21 @@ _AMOUNT = re.compile(
     rf"[\W_]*[^\W\d_]{{0,5}}[^\w.]*({_GROUPS}|{_NUMBER})[\W_]*[^\W\d_]{{0,8}}[\W_]*"
 )
 _LONGEST_AMOUNT = 100
-_BLOCKS = r"[0-9]{1,19}(?:[ ()./\u2010-\u2015-]{1,2}[0-9]{1,19})*"
+_BLOCKS = r"[0-9]{1,19}(?:[ ()./_|*+~\u00b7\u2010-\u2015-]{1,2}[0-9]{1,19})*"
+_MARKUP = "</?[a-z][^<>]{0,64}>"
+_SIGNS = rf"(?:{_MARKUP}|[\W_]){{1,16}}"
+_LONG_BLOCKS = rf"[0-9]{{4,19}}(?:{_SIGNS}[0-9]{{4,19}})+"
 _IN_BLOCKS = re.compile(f"(?<!{_IN_WORD}){_BLOCKS}(?!{_IN_WORD})")
-_LONG_NUMBER = re.compile(rf"[\W_]*[^\W\d_]{{0,5}}[^\w.]*({_BLOCKS})[\W_]*")
+_IN_LONG_BLOCKS = re.compile(f"(?<!{_IN_WORD}){_LONG_BLOCKS}(?!{_IN_WORD})")
+_LONG_NUMBER = re.compile(
+    rf"[\W_]*[^\W\d_]{{0,5}}[^\w.]*([0-9]{{1,19}}(?:{_SIGNS}[0-9]{{1,19}})*)"
+    r"[\W_]*[^\W\d_]{0,8}[\W_]*"
+)
+_POWER = r"([0-9]{1,19}(?:\.[0-9]{0,19})?|\.[0-9]{1,19})e([+-]?[0-9]{1,2})"
+_POWERS = re.compile(f"(?<!{_IN_WORD}){_POWER}(?!{_IN_WORD})")
+_IS_POWER = re.compile(rf"[\W_]*{_POWER}[\W_]*")
 _MOST_BLOCKS = 8
+_CARD_DIGITS = 19
 _FEWEST_DIGITS = 7
 _TRUNK = "(0)"
 """What is left out of `+49 (0)170` in calls from abroad."""
@@ -201,8 +213,10 @@ def _ways_of_text(text: str) -> Iterator[Parts]:
         if amount := _AMOUNT.fullmatch(text):
             for reading in _readings(_BETWEEN_GROUPS.sub("", amount[1])):
                 yield {reading}
+        if power := _IS_POWER.fullmatch(text):
+            yield {_of_power(*power.groups())}
         if number := _LONG_NUMBER.fullmatch(text.replace(_TRUNK, "")):
-            digits = re.sub("[^0-9]", "", number[1])
+            digits = "".join(_blocks(number[1]))
             if len(digits) >= _FEWEST_DIGITS:
                 yield {_of_number(digits)}
     for iban in _ibans(text):
@@ -421,17 +435,31 @@ def _numbers(text: str) -> set[int]:
     for number in set(_GROUPED.findall(text)):
         parts |= _readings(_BETWEEN_GROUPS.sub("", number))
     for number in set(_IN_BLOCKS.findall(text.replace(_TRUNK, ""))):
-        parts |= _long_numbers(re.findall("[0-9]+", number))
+        parts |= _long_numbers(_blocks(number), _MOST_BLOCKS)
+    for number in set(_IN_LONG_BLOCKS.findall(text)):
+        parts |= _long_numbers(_blocks(number))
+    parts.update(_of_power(*power) for power in _POWERS.findall(text))
     return parts
 
 
-def _long_numbers(blocks: list[str]) -> set[int]:
-    """Return what may be one number of several blocks, with others before and behind it."""
+def _blocks(number: str) -> list[str]:
+    return re.findall("[0-9]+", re.sub(_MARKUP, " ", number))
+
+
+def _long_numbers(blocks: list[str], least: int = 1) -> set[int]:
+    """Return what may be one number of several blocks, with others before and behind it.
+
+    Args:
+        blocks: Their digits.
+        least: How many blocks are joined, also beyond the digits of a card.
+    """
     found: set[int] = set()
     for start in range(len(blocks) - 1):
         digits = blocks[start]
-        for block in blocks[start + 1 : start + _MOST_BLOCKS]:
+        for count, block in enumerate(blocks[start + 1 : start + _CARD_DIGITS], 2):
             digits += block
+            if count > least and len(digits) > _CARD_DIGITS:
+                break
             if len(digits) >= _FEWEST_DIGITS:
                 found.add(_of_number(digits))
     return found
@@ -453,6 +481,10 @@ def _readings(number: str) -> set[int]:
 def _of_number(digits: str) -> int:
     whole, _, part = digits.partition(".")
     return hash((whole.lstrip("0"), ".", part.rstrip("0")))
+
+
+def _of_power(number: str, power: str) -> int:
+    return _of_number(_digits(decimal.Decimal(f"{number}e{power}")))
 
 
 def _ibans(text: str) -> set[int]:
