@@ -30,7 +30,7 @@ _log = logging.getLogger("otelhooks.telemetry")
 
 
 class FollowParent(ParentBased):
-    """The SDK's default sampler, ``parentbased_always_on``, in half the time.
+    """The SDK's default sampler, ``parentbased_always_on``, with a third fewer instructions.
 
     The SDK's own looks up the parent twice for each span.
     """
