@@ -94,7 +94,7 @@ class Spans:
         if not name.isascii():
             name = encodable(name)
         for value in attributes.values():  # in line, because most have nothing to escape
-            if isinstance(value, (list, tuple)) or (isinstance(value, str) and not value.isascii()):
+            if type(value) is str and not value.isascii():
                 attributes = encodable(dict(attributes))
                 break
         return tracer.start_span(name, parent, kind, attributes, links, start_ns)
