@@ -1468,6 +1468,8 @@ E
         make shell <<'E'
 id
 E
+        echo id | rake console
+        echo id | ninja shell
         echo id | npm run shell
         echo id | pnpm run shell
         cat <<'E' | npm -s run shell -- -x

@@ -650,7 +650,7 @@ class TestCommands:
             'for e in "" dev; do echo x$e $e; ls "sub$e"; done',
             'x=$(ls); grep -e "$x" -e b y && awk -F "$x" \'{print $1}\' y',
             'x=$(ls); git commit -m"$x" && echo a | grep -e"$x"',
-            "cmake --build build -j$(nproc)",
+            "cmake --build build -j$(nproc) && make -j $(nproc) all",
             'cmake --build build -j "$(nproc)" --target x',
             "node --version && node --test && node -- x.js",
             "bin/console debug:router && bin/console d:m:m && bin/console doctrine:schema:update",

@@ -29,7 +29,7 @@ _BEHIND_NUMBER = re.compile(f"{NUMBER}+-")
 _LIKE_OPTION = re.compile(r"-(?![0-9]*$)")
 _ANY_VALUE = frozenset("-e --regexp -m --message -name -iname".split())
 """Options whose value is the next word in all programs that have them, whatever it is."""
-_COUNTED = ([("test", "*")], [("number", "+")], [("number", "*")])
+_COUNTED = ([("test", "*")], [("number", "+")], [("number", "*")], [("target", "*")])
 """Operands that mean the same whichever of them is missing."""
 
 
