@@ -16,6 +16,7 @@ __all__ = ["cover"]
 
 _PASSWORD = (
     r"(?is)(?:\b(?-i:IDENTIFIED|PASSWORD)"
+    r"|\bset\s{1,8}password(?=\s{1,8}for\b)"
     r"|\b(?:create|alter)\s{1,8}(?:user|role|login)\b[^;\n]{0,128}?\b(?:identified|password))"
     r"(?:\s{1,8}for\s{1,8}\S{1,128}(?=\s))?(?:\s{1,8}with\s{1,8}\S{1,64}(?=\s))?"
     r"(?:\s{1,8}(?:by|as)|\s{0,8}=)?(?:\s{1,8}(?:password|values))?\s{0,8}\(?\s{0,8}"
@@ -37,11 +38,19 @@ _NETRC = (
     r"\bmachine\s{1,16}\S{1,255}(?:\s{1,16}(?:login|account)\s{1,16}\S{1,255}){1,2}"
     r"\s{1,16}password\s{1,16}(?P<secret>\"[^\"\n]*|[^\s\"'\\]+)"
 )
-_INSERT = (
-    r"(?i)\binsert\s{1,8}into\s{1,8}[^\s(;]{1,128}\s{0,8}\((?P<columns>[^()]{1,4096})\)"
-    r"\s{0,8}values\s{0,8}(?=\()"
+_INSERT = (  # or MySQL's and SQLite's `REPLACE INTO`; SQL Server and `MERGE` leave out `INTO`
+    r"(?i)\b(?:(?:insert|replace)(?:\s{1,8}\w{1,16}){0,2}\s{1,8}into\s{1,8}[^(;]{1,160}"
+    r"|insert(?:\s{1,8}[^\s(;]{1,128})?\s{0,8})\((?P<columns>[^()]{1,4096})\)"
+    r"[^();]{0,64}\bvalues?\s{0,8}(?:row\s{0,8})?(?=\()"
 )
-_PART = r"(?s)'(?:''|\\.|[^'\\])*(?:'|\Z)|\"(?:\\.|[^\"\\])*(?:\"|\Z)|[(),;]|(?:(?![(),;'\"]).)+|\Z"
+_PARTS = (
+    r"(?s)'(?:''|%s[^'\\])*(?:'|\Z)|\"(?:\\.|[^\"\\])*(?:\"|\Z)|[(),;]"
+    r"|(\$(?:[^\W\d]\w{0,15})?\$)(?:(?!\1).)*(?:\1|\Z)|\$|(?:(?![(),;'\"$]).)+|\Z"
+)
+_BACKSLASHES = (r"\\.|", r"\\|")
+"""What a backslash in a literal is: an escape as in MySQL, or itself as in standard SQL."""
+_LONGEST = 2048
+"""Characters in which a statement ends in whose literals a backslash stands for itself."""
 _NO_SECRET = r"(?i)\s*(?:[?]|%s|%\(\w{1,64}\)s|[$:@]\w{1,64}|null|default)?\s*"
 _AROUND_NAMES = ' \t\r\n`"[]\\'
 
@@ -54,7 +63,8 @@ def _compiled() -> tuple[re.Pattern[str], ...]:
 
 @cache
 def _of_inserts() -> tuple[re.Pattern[str], ...]:
-    return tuple(map(re.compile, (_INSERT, _PART, _NO_SECRET)))
+    parts = (_PARTS % backslash for backslash in _BACKSLASHES)
+    return tuple(map(re.compile, (_INSERT, _NO_SECRET, *parts)))
 
 
 def cover(text: str, mask: str) -> str:
@@ -80,27 +90,53 @@ def cover(text: str, mask: str) -> str:
 
 def _inserted(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the values are that are inserted into columns named like secrets."""
-    inserts, parts, no_secret = _of_inserts()
-    read = 0
+    inserts, _, escaped, standard = _of_inserts()
+    read, longest = 0, len(text)
     for insert in inserts.finditer(text):
         names = insert["columns"].split(",")
         secret = [names_secret(name.strip(_AROUND_NAMES), "") for name in names]
+        first = insert.end()
         if insert.start() < read or not any(secret):
             continue
-        depth = column = first = 0
-        for part in parts.finditer(text, insert.end()):
-            mark, read = part[0], part.end()
-            if mark == "(":
-                depth += 1
-                if depth == 1:
-                    column, first = 0, part.end()
-            elif depth == 1 and mark in (",", ")", ""):
-                value = text[first : part.start()]
-                if secret[column : column + 1] == [True] and not no_secret.fullmatch(value):
-                    start = first + len(value) - len(value.lstrip())
-                    yield start, start + len(value.strip())
-                column, first = column + 1, part.end()
-            if mark == ")":
-                depth -= 1
-            elif depth == 0 and mark.strip() not in ("", ","):
-                break  # the statement continues with something else
+        found, read, ends = _values(text, first, first + longest, secret, escaped)
+        if "\\" in text[first:read]:
+            others, end, is_standard = _values(text, first, first + _LONGEST, secret, standard)
+            if is_standard and ends:  # it may be either
+                found, read = sorted({*others, *found}), max(read, end)
+            elif is_standard:
+                found, read, ends = others, end, True
+                longest = _LONGEST  # or each statement might be read to the end of the text
+        if not ends:
+            found, read, _ = _values(text, first, len(text), secret, escaped)
+        done = 0
+        for start, end in found:
+            if start >= done:
+                yield start, end
+                done = end
+
+
+def _values(
+    text: str, first: int, limit: int, secret: list[bool], parts: re.Pattern[str]
+) -> tuple[list[tuple[int, int]], int, bool]:
+    """Read what is inserted: the values of secret columns, where it ends, and whether it does."""
+    no_secret = _of_inserts()[1]
+    found: list[tuple[int, int]] = []
+    depth = column = 0
+    end = first
+    for part in parts.finditer(text, first, limit):
+        mark, end = part[0], part.end()
+        if mark == "(":
+            depth += 1
+            if depth == 1:
+                column, first = 0, part.end()
+        elif depth == 1 and mark in (",", ")", ""):
+            value = text[first : part.start()]
+            if secret[column : column + 1] == [True] and not no_secret.fullmatch(value):
+                start = first + len(value) - len(value.lstrip())
+                found.append((start, start + len(value.strip())))
+            column, first = column + 1, part.end()
+        if mark == ")":
+            depth -= 1
+        elif depth == 0 and mark.strip().lower() not in ("", ",", "row"):
+            break  # the statement continues with something else
+    return found, end, depth == 0

@@ -55,15 +55,24 @@ _GOES_ON = (  # up to a literal, unless a separator or the next field of an obje
 )
 _PARTS = r"\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`|[()\[\]{}]"
 _LABEL = r"(?<=:[ \t])(?:[!&][\w!:./-]{1,64}[ \t]{1,8}){1,2}(?=[^\s=])"  # tags, anchors of YAML
-_BLOCK = r"[|>][+-]?[1-9]?[+-]?[ \t]{0,16}\r?\n"  # in YAML
+_BLOCK = r"[|>][+-]?[1-9]?[+-]?[ \t]{0,16}(?:#[^\r\n]{0,256})?\r?\n"  # in YAML
+_NAMED = r"(?:\A|\n)[ \t]{0,64}-[ \t]{1,4}(?:name|key):[ \t]{1,8}[\"']?\Z"
+_NAMED_GAP = r"[\"']?[ \t]{0,16}\r?\n[ \t]{1,66}(?P<named>value):[ \t]{1,8}(?=\S)"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
-_FIELD = (  # with blanks, between those of a connection
-    rf"(?<==){_BARE_VALUE}(?:[ \t]{{1,4}}[^\s,;&=\"'\\}}\])]+){{1,8}}"
-    r"(?=;\s?[A-Za-z][A-Za-z _]{1,31}=)"
+_WORDS = rf"(?<==){_BARE_VALUE}(?:[ \t]{{1,4}}[^\s,;&=\"'\\}}\])]+){{1,8}}"
+_FIELD = rf"{_WORDS}(?=;\s?[A-Za-z][A-Za-z _]{{1,31}}=)"  # of a connection
+_LAST_FIELD = rf"{_WORDS}(?=;[ \t]{{0,8}}(?:[\"'\r\n]|\Z))"
+_FIELD_BEFORE = r"=[^;=\r\n\"']{1,128};[ \t]?[\w .-]{0,64}\Z"
+_ASSIGNED = r"(?:\A|[\s;&(])[\w.-]{0,64}\Z"
+_WORD = (  # the rest of a word of a shell, whose pieces are quoted each in its own way
+    r"(?=[\w\"'\\$])(?:'[^'\n]{0,512}'|\"(?:\\.|[^\"\\\n]){0,512}\"|\\ |\\'(?=')"
+    r"|[^\s,;&|<>()\"'\\}\]]{1,512})+"
 )
-_KEY_OF_LINE = r"(?:\A|\n)[ \t]{0,64}(?:- )?[\w.-]{0,64}\Z"
-_LINE_BEFORE = r"(?:\A|\n)[ \t]{0,64}(?:- )?[\w.-]{1,64}:(?:[ \t][^\n]{0,256})?\n\Z"
-_WITH_LINE_AFTER = r"[^\n]{1,512}\n[ \t]{0,64}(?:- )?[\w.-]{1,64}:(?:\s|\Z)"
+_KEY = r"[ \t]{0,64}(?:-[ \t]{1,4})?[\"']?[\w.-]"
+_KEY_OF_LINE = rf"(?:\A|\n){_KEY}{{0,64}}\Z"
+_LINE_BEFORE = rf"(?:\A|\n){_KEY}{{1,64}}[\"']?:(?:[ \t][^\n]{{0,256}})?\n\Z"
+_WITH_LINE_AFTER = rf"[^\n]{{1,512}}\n{_KEY}{{1,64}}[\"']?:(?:\s|\Z)"
+_YAML_GAP = r"[\"']?:[ \t]{1,16}"
 _PLAIN_VALUE = (  # of YAML; a type in code has one of these signs behind it
     r"(?![^\r\n]{0,256}(?: [=|] |,[ \t]*(?:[\r\n]|\Z)))"
     r"[^\s#&*!|>%@`\"'\[{(](?:(?![ \t]#|:[ \t\r\n])[^\r\n])*"
@@ -96,6 +105,8 @@ def find_gap(text: str, before: str, name: str, end: int) -> re.Match[str] | Non
             gap = _compiled(_VARIABLE_GAP).match(text, end)
         elif _compiled(_DECLARED).search(before):
             gap = _compiled(_BRACKET_GAP).match(text, end)
+    if gap is None and _compiled(_NAMED).search(before):
+        gap = _compiled(_NAMED_GAP).match(text, end)
     return gap or _compiled(_BRACE_GAP).match(text, end)
 
 
@@ -115,15 +126,31 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
             return found
     label = _compiled(_LABEL).match(text, start)
     first = label.end() if label else start
+    is_word = gap[0] == "=" and _is_word_of_shell(text, core)
     if found := _read(text, first, is_inline="\n" not in gap[0]):
+        is_literal = found[0] == first + 1 and text[found[1] : found[1] + 1] == text[first]
+        if is_word and is_literal and (rest := _compiled(_WORD).match(text, found[1] + 1)):
+            return start, rest.end()
         return (start if label else found[0]), found[1]
     if block := _compiled(_BLOCK).match(text, first):
         return _block_extent(text, core.start(), block.end())
     bare = _BARE_VALUES.get(core[0].lower(), _BARE_VALUE)
-    if bare is _BARE_VALUE and gap[0] in (": ", ":  ") and _is_field_of_yaml(text, core, first):
+    if bare is _BARE_VALUE and (
+        gap.lastgroup == "named"
+        or (_compiled(_YAML_GAP).fullmatch(gap[0]) and _is_field_of_yaml(text, core, first))
+    ):
         bare = rf"{_PLAIN_VALUE}|{_BARE_VALUE}"
-    match = _compiled(_FIELD).match(text, first) or _compiled(bare).match(text, first)
+    match = _compiled(_FIELD).match(text, first)
+    if match is None and _compiled(_FIELD_BEFORE).search(text, *_before(core, 256)):
+        match = _compiled(_LAST_FIELD).match(text, first)
+    match = match or _compiled(bare).match(text, first)
+    if match and is_word:
+        match = _compiled(_WORD).match(text, match.end()) or match
     return (start, match.end()) if match else (start, start)
+
+
+def _before(core: re.Match[str], size: int) -> tuple[int, int]:
+    return max(0, core.start() - size), core.start()
 
 
 def _read(text: str, start: int, *, is_inline: bool = True) -> tuple[int, int] | None:
@@ -176,6 +203,14 @@ def _is_field_of_yaml(text: str, core: re.Match[str], value: int) -> bool:
         _compiled(_LINE_BEFORE).search(before[:line]) is not None
         or _compiled(_WITH_LINE_AFTER).match(text, value) is not None
     )
+
+
+def _is_word_of_shell(text: str, core: re.Match[str]) -> bool:
+    """Return whether a name begins a word of a command, outside of quotes."""
+    first, last = _before(core, 512)
+    line = text[first:last].rpartition("\n")[2]
+    is_quoted = line.count('"') % 2 or line.count("'") % 2
+    return not is_quoted and _compiled(_ASSIGNED).search(line) is not None
 
 
 def _line_end(text: str, start: int) -> int:
