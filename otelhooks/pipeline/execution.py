@@ -181,6 +181,16 @@ class Execution(Traced):
                     known.come(came)
                 self.close()
 
+    @fails_open
+    def withdrawn(self) -> None:
+        """Show a call whose question is over without an answer, since nothing waits for it."""
+        verdict = self.verdict
+        if verdict is None or verdict.approval is None or verdict.approval.status != "withdrawn":
+            return  # such as one that is paused
+        self.status = "denied"
+        self.open()
+        self.close()
+
     def _count_plain(self) -> bool:
         """Count a verdict that is only counted; return whether this one is."""
         allows = self.shape.allows

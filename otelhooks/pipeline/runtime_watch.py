@@ -281,6 +281,7 @@ def _withdraw(
         return
     verdict.approval, verdict.allowed = approval, False
     if isinstance(op, Op):
+        op.verdict = verdict
         runtime.record_unawaited(op, verdict)
         record_unawaited(runtime, op, verdict)
 

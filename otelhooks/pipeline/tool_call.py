@@ -108,7 +108,11 @@ def tool(
             seconds = perf_counter() - started
             rt.count_evaluations(verdict.evaluations or 1, seconds, "pre_tool_call")
     if verdict is None:
-        verdict = yield from decide(rt, op, call, hooks, judges)
+        try:
+            verdict = yield from decide(rt, op, call, hooks, judges)
+        except BaseException:
+            Execution(rt, seat, op, call, hooks, op.verdict, context).withdrawn()
+            raise
     return (yield from Execution(rt, seat, op, call, hooks, verdict, context).steps())
 
 

@@ -86,7 +86,7 @@ def is_withheld(attributes: Mapping[str, Any]) -> bool:
 def withdrawn(spans: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
     """Count the questions of a trace that were withdrawn.
 
-    The span of the wait has this, and the call's only if the call went on to be denied.
+    The span of the wait has this, and the call's, unless the process ended before it was over.
 
     Args:
         spans: Name and attributes of each.

@@ -1080,6 +1080,11 @@ class TestApprovals:
         _, event = governed.records
         wait_span = governed.span("otelhooks.approval.wait t")
         assert event.span_id == wait_span.context.span_id
+        call = governed.span("execute_tool t")
+        assert call.attributes[semconv.APPROVAL_STATUS] == "withdrawn"
+        assert call.attributes[semconv.ERROR_TYPE] == "approval_rejected"
+        assert not call.status.is_ok
+        assert call.parent == wait_span.parent
 
     def test_an_answer_that_comes_while_the_process_ends_denies(
         self, governed: Any, body: Tool
