@@ -2058,6 +2058,11 @@ E
         curl -s "http://localhost:237$?/containers/json"
         curl -s "http://localhost:2$(nproc)/containers/json"
         n=755; chmod "64$n" x
+        docker inspect -f '' web
+        docker inspect --format= web
+        docker inspect -f json web
+        docker inspect --format ' JSON ' web
+        n=$(wc -l < missing); docker inspect -f "$n" web
         n=$(wc -l < missing); npm run "env$n"
         n=$(wc -l < missing); git reflog "expire$n"
         n=$(wc -l < missing); kubectl get "sec${n}rets"

@@ -32,8 +32,8 @@ _UNKNOWN = re.compile(f"[{UNKNOWN}{NUMBER}]")
 _OPEN = re.compile(f"[{MARKS}]")
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?[0-9.,:]*[A-Za-z%]{0,2}")
-_EXACT = frozenset(("local", "mode"))
-"""Forms for which it matters which number is in the text."""
+_EXACT = frozenset(("local", "mode", "shown"))
+"""Forms for which it matters which number is in the text, or whether there is one."""
 _TEST = re.compile(r"[\]=!<>A-Za-z0-9_.:@%+,/ -]*")
 _ACTIVATE = re.compile(r"(?:\./)?\.?venv/bin/activate")
 _TESTS = re.compile(rf"([^:\[\\]+)(?:::[^{MARKS}]*|:[0-9]+)?")
