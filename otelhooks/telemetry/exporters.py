@@ -8,7 +8,9 @@ Source: specification, SDK environment variables; OTLP exporter configuration.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import logging
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+
+_log = logging.getLogger("otelhooks.telemetry")
 
 _PROTOCOLS = ("http/protobuf", "grpc")
 _ENTRY_POINTS = {
@@ -68,6 +72,8 @@ def exporters(
         kind, place = _kind(name, signal, otel)
         try:
             exporter = _exporter_class(signal, kind)()
+            if kind == "http/protobuf":
+                _refuse_redirects(exporter)
             if unsent is not None and kind in _PROTOCOLS:
                 exporter = Spilling(exporter, signal, unsent)
             made.append(exporter)
@@ -79,6 +85,31 @@ def exporters(
         places.append(place)
     targets[signal] = " and ".join(places) or NOWHERE
     return made
+
+
+def _refuse_redirects(exporter: Any) -> None:
+    """Make an exporter fail if the collector answers with a redirect.
+
+    The SDK neither follows it nor takes it for a failure, so the batch would be lost. Source:
+    opentelemetry-exporter-otlp-common 0.66b2, ``http``; earlier releases of the exporter follow it.
+    """
+    client = getattr(exporter, "_client", None)
+    if client is None:
+        return
+    send = client.export
+
+    def export(data: bytes) -> Any:
+        result = send(data)
+        if result.success and (result.status_code or 0) >= 300:
+            _log.error(
+                "the collector answers with a redirect (%d), which is not followed; "
+                "hint: set OTEL_EXPORTER_OTLP_ENDPOINT to the address that it leads to",
+                result.status_code,
+            )
+            return dataclasses.replace(result, success=False)
+        return result
+
+    client.export = export
 
 
 def _names_otlp(otel: Mapping[str, str]) -> bool:

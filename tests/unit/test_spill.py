@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import re
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otelhooks.cli.trace import trace
 from otelhooks.store import losses
 from otelhooks.telemetry import spill
+from otelhooks.telemetry.exporters import exporters
 from otelhooks.telemetry.spill import Spilling, folder_of
 
 
@@ -57,8 +60,48 @@ def spans(*names: str) -> list[ReadableSpan]:
     return list(memory.get_finished_spans())
 
 
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A collector that has moved: it redirects, and lists what comes to its new address."""
+    received: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            is_new = self.path.startswith("/new")
+            if is_new:
+                received.append(self.path)
+            self.send_response(200 if is_new else 307)
+            self.send_header("Location", f"/new{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+    yield received
+    server.shutdown()
+    server.server_close()
+
+
 def kept(folder: Path) -> list[str]:
     return sorted(path.suffix for path in folder.glob("*"))
+
+
+def test_what_a_collector_redirects_arrives_or_is_kept(
+    folder: Path, moved: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    [exporter] = exporters("traces", {"OTEL_TRACES_EXPORTER": "otlp"}, {}, folder)
+    exporter.export(spans("a"))
+    follows = not hasattr(exporter._exporter, "_client")  # earlier releases of the SDK
+    assert moved == ["/new/v1/traces"] * follows
+    assert (".db" in kept(folder)) is not follows
+    assert ("answers with a redirect (307)" in caplog.text) is not follows
+    exporter.shutdown()
 
 
 def test_what_cannot_be_sent_is_sent_after_the_next_batch_that_arrives(
