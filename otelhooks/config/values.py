@@ -257,6 +257,8 @@ def policies(value: object, origin: str) -> tuple[Any, ...]:
             found.append(policy_path(cast("str | os.PathLike[str]", item), origin))
         else:
             found.append(item)
+    if isinstance(value, str) and not found:
+        raise _wrong(origin, value, "paths of policy files, names of packs or `module:attribute`")
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Misspelt variables: those in the environment that look like ours but are not.
+"""Misspelt variables: those in the environment that look like ours but are not, or are empty.
 
 An unknown variable has no effect. One that looks like a guarding setting is an error, since the
 program would start without the guard that it was meant to have; any other is a warning.
@@ -62,6 +62,9 @@ def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
     settings = [name.removeprefix("OTELHOOKS_") for name in known]
     for name, value in environment.items():
         word = _rest(name)
+        if name in known and word in _GUARDING and not value.strip() and name not in _said:
+            _said.add(name)
+            _log.warning("variable `%s` is empty, which counts as not set", name)
         if word is None or not value.strip() or name in known or name in _OTHERS:
             continue
         if _OF_A_SERVICE.search(name):

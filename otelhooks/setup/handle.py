@@ -218,7 +218,7 @@ class Handle:
 
         Operations that have begun end with what they started with.
         """
-        before, could_stop = self._policies, _can_stop(self._rules)
+        before, could = self._policies, _stopping(self._rules)
         try:
             now = before.read_again(self._config)
             with self._lock:
@@ -230,11 +230,14 @@ class Handle:
             # Catch everything: agents must continue under the last policies that loaded.
             log.error("policy files could not be loaded again; the old ones hold: %s", error)
             return
-        stops_no_more = could_stop and not _can_stop(self._rules)
+        lost, note = could - (can := _stopping(self._rules)), ""
+        if lost > 0:
+            fewer = f"{counted(lost, 'rule')} fewer can stop calls"
+            note = f", and {fewer if can else 'no rule stops a call any more'}"
         log.log(
-            logging.WARNING if stops_no_more else logging.INFO,
+            logging.WARNING if note else logging.INFO,
             "policy files loaded again%s: %s; mode %s; %s (version %s)",
-            ", and no rule stops a call any more" if stops_no_more else "",
+            note,
             now.describe(),
             self._rules.mode,
             counted(len(self._rules.given), "rule"),
@@ -380,9 +383,9 @@ def _tell_stopped(given: Iterable[stops.Stop]) -> None:
     log.warning("stopped by `otelhooks stop`: %s", said)
 
 
-def _can_stop(rules: PolicySet) -> bool:
-    """Return whether a rule that the program was given can deny a call, or make it wait."""
-    return any(rule.can_deny for rule in rules.given) or rules.default == "deny"
+def _stopping(rules: PolicySet) -> int:
+    """Return how many rules that the program was given, and defaults, can deny a call or hold it."""
+    return sum(rule.can_deny for rule in rules.given) + (rules.default == "deny")
 
 
 def registered(hooks: Iterable[Any]) -> list[Registered]:

@@ -101,3 +101,18 @@ def test_content_that_is_just_switched_on_is_all_content(monkeypatch, value, mod
     assert load(capture_content=value).capture_content == mode
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", str(value))
     assert load().capture_content == mode
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_variable_that_would_guard_is_said_once(monkeypatch, caplog, text):
+    monkeypatch.setenv("OTELHOOKS_POLICIES", text)
+    monkeypatch.setenv("OTELHOOKS_MODE", text)
+    assert load().policies == load().policies == ()
+    assert caplog.messages == ["variable `OTELHOOKS_POLICIES` is empty, which counts as not set"]
+
+
+@pytest.mark.parametrize("text", [",", " , "])
+def test_policies_that_name_nothing_are_refused(monkeypatch, text):
+    monkeypatch.setenv("OTELHOOKS_POLICIES", text)
+    with pytest.raises(ConfigError, match="OTELHOOKS_POLICIES cannot be ` ?, ?`"):
+        load()

@@ -387,6 +387,16 @@ class TestReload:
             _replace(file, text)
             assert _until(lambda: "no rule stops a call any more" in caplog.text)
 
+    def test_one_with_fewer_rules_that_stop_is_warned_about(
+        self, governed: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        file = tmp_path / "rules.yaml"
+        file.write_text("policies: [{deny: act}, {deny: rm}, {deny: mv}, {allow: ls}]\n")
+        governed(policies=file, reload=True)
+        with caplog.at_level(logging.WARNING, "otelhooks"):
+            _replace(file, "policies: [{deny: act}, {allow: ls}, {allow: mv}]\n")
+            assert _until(lambda: "loaded again, and 2 rules fewer can stop calls" in caplog.text)
+
     def test_a_folder_that_vanishes_changes_nothing(
         self, governed: Any, folder: pathlib.Path, caplog: pytest.LogCaptureFixture
     ) -> None:
