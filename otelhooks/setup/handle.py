@@ -384,7 +384,7 @@ def _tell_stopped(given: Iterable[stops.Stop]) -> None:
 
 
 def _stopping(rules: PolicySet) -> int:
-    """Return how many rules that the program was given, and defaults, can deny a call or hold it."""
+    """Return how many rules of the program, and defaults, can deny a call or make it wait."""
     return sum(rule.can_deny for rule in rules.given) + (rules.default == "deny")
 
 

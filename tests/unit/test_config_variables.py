@@ -114,5 +114,5 @@ def test_an_empty_variable_that_would_guard_is_said_once(monkeypatch, caplog, te
 @pytest.mark.parametrize("text", [",", " , "])
 def test_policies_that_name_nothing_are_refused(monkeypatch, text):
     monkeypatch.setenv("OTELHOOKS_POLICIES", text)
-    with pytest.raises(ConfigError, match="OTELHOOKS_POLICIES cannot be ` ?, ?`"):
+    with pytest.raises(ConfigError, match=r"OTELHOOKS_POLICIES cannot be ` ?, ?`"):
         load()
