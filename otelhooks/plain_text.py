@@ -241,8 +241,12 @@ def encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        items = cast("dict[Any, Any]", value).items()
-        return {encodable(key): encodable(item) for key, item in items}
+        made: dict[Any, Any] = {}
+        for key, item in cast("dict[Any, Any]", value).items():
+            # in line, because nearly all are
+            is_ascii = type(key) is str and key.isascii() and type(item) is str and item.isascii()
+            made[key if is_ascii else encodable(key)] = item if is_ascii else encodable(item)
+        return made
     if isinstance(value, (list, tuple)):
         items = map(encodable, cast("list[Any]", value))
         return list(items) if isinstance(value, list) else tuple(items)
