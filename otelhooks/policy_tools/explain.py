@@ -66,6 +66,7 @@ class Explanation:
         known: What is known besides the call when it is made.
         misspelt: Rules for a tool whose name is almost that of this one, which no rule names.
         doubts: Hints about labels that no rule looks at.
+        unknown: What a recorded call lacks for a verdict; empty for nothing.
     """
 
     judgement: Judgement
@@ -73,6 +74,7 @@ class Explanation:
     known: Known
     misspelt: tuple[Rule, ...] = ()
     doubts: tuple[str, ...] = ()
+    unknown: str = ""
 
 
 def explain(policy: DryRun, call: Call, known: Known = NOTHING) -> Explanation:

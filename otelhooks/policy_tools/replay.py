@@ -17,7 +17,7 @@ from otelhooks.policy.rules import BUILT_IN
 from otelhooks.policy_tools.dry_run import DryRun, Judgement
 from otelhooks.policy_tools.recorded import RecordedCall
 
-__all__ = ["Change", "Replay", "replay"]
+__all__ = ["Change", "Replay", "find_gap", "replay"]
 
 Gap = Literal[
     "arguments not captured",
@@ -116,7 +116,7 @@ def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
             continue
         result.unnamed += recorded.is_remote and not recorded.server
         judged = policy.judge(recorded.call(), recorded.labels)
-        gap = _gap(recorded, judged)
+        gap = find_gap(recorded, judged)
         if gap is not None:
             result.gaps[gap] += 1
             result.gap_tools[recorded.name] += 1
@@ -143,7 +143,7 @@ def _once(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
     yield from (recorded for key, recorded in open_calls if key not in told)
 
 
-def _gap(recorded: RecordedCall, judged: Judgement) -> Gap | None:
+def find_gap(recorded: RecordedCall, judged: Judgement) -> Gap | None:
     """Return what the call's span lacks for the judgement; None for nothing."""
     if judged.needs_args and not recorded.is_whole:
         return (

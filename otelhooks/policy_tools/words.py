@@ -72,27 +72,13 @@ def of_result(result: Result) -> Iterator[str]:
 def of_explanation(explanation: Explanation) -> Iterator[str]:
     """Yield the verdict, the rule that decided, and every rule that was tried."""
     judged = explanation.judgement
-    verdict, call = judged.verdict, judged.call
+    call = judged.call
     name = f"{call.server}/{call.name}" if call.server else call.name
-    yield f"{judged.decision}  {name}"
-    deciding = next((t for t in explanation.tried if t.outcome == "decides"), None)
-    rows: list[tuple[str, str]] = []
-    if verdict.rule_id:
-        rows.append(("rule", f"{verdict.policy_id}/{verdict.rule_id}"))
+    if explanation.unknown:
+        yield f"cannot be judged  {name}: {explanation.unknown}"
     else:
-        rows.append(("rule", "none: nothing objects"))
-    if deciding is not None:
-        rows.append(("level", deciding.level))
-        if deciding.rule.policy.place:
-            rows.append(("place", deciding.rule.policy.place))
-    if verdict.message:
-        name = "if refused" if judged.decision == ASK else "message"
-        rows.append((name, Redactor().mask_text(verdict.message)))
-    elif verdict.reason:
-        rows.append(("why", verdict.reason))
-    if verdict.error is not None:
-        rows.append(("error", masked(verdict.error)))
-    rows += [("observed", f"{s.decision} by {s.policy_id}/{s.rule_id}") for s in verdict.observed]
+        yield f"{judged.decision}  {name}"
+    rows = [] if explanation.unknown else _verdict(explanation)
     rows.append(("args", json.dumps(judged.given, default=str)))
     if call.args != judged.given:
         rows.append(("become", json.dumps(call.args, default=str)))
@@ -119,6 +105,30 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         yield "rules for this tool, in the order in which they are tried"
         groups = itertools.groupby(explanation.tried, _alike)
         yield from columns([_tried(list(group)) for _, group in groups])
+
+
+def _verdict(explanation: Explanation) -> list[tuple[str, str]]:
+    judged = explanation.judgement
+    verdict = judged.verdict
+    deciding = next((t for t in explanation.tried if t.outcome == "decides"), None)
+    rows: list[tuple[str, str]] = []
+    if verdict.rule_id:
+        rows.append(("rule", f"{verdict.policy_id}/{verdict.rule_id}"))
+    else:
+        rows.append(("rule", "none: nothing objects"))
+    if deciding is not None:
+        rows.append(("level", deciding.level))
+        if deciding.rule.policy.place:
+            rows.append(("place", deciding.rule.policy.place))
+    if verdict.message:
+        name = "if refused" if judged.decision == ASK else "message"
+        rows.append((name, Redactor().mask_text(verdict.message)))
+    elif verdict.reason:
+        rows.append(("why", verdict.reason))
+    if verdict.error is not None:
+        rows.append(("error", masked(verdict.error)))
+    rows += [("observed", f"{s.decision} by {s.policy_id}/{s.rule_id}") for s in verdict.observed]
+    return rows
 
 
 def _alike(tried: Tried) -> tuple[Any, ...]:

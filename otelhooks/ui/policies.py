@@ -19,10 +19,10 @@ from otelhooks.policy.builders import allow
 from otelhooks.policy_tools import check, hook_lint, words
 from otelhooks.policy_tools.as_written import as_written, selectors
 from otelhooks.policy_tools.cases import Known
-from otelhooks.policy_tools.explain import explain
+from otelhooks.policy_tools.explain import Explanation, explain
 from otelhooks.policy_tools.learn import quoted
 from otelhooks.policy_tools.recorded import RecordedCall, read_span
-from otelhooks.policy_tools.replay import replay
+from otelhooks.policy_tools.replay import find_gap, replay
 from otelhooks.policy_tools.subject import Subject
 from otelhooks.store.reader import Store, Wanted
 from otelhooks.store.schema import StoreError
@@ -114,7 +114,7 @@ def explained(site: Site, request: Request) -> Response:
     views = [("These policies", site.settings.policies)]
     if site.settings.candidate:
         views.append(("The candidate", site.settings.candidate))
-    verdicts = [(title, _verdict(names, recorded)) for title, names in views]
+    found = [(title, _explained(names, recorded)) for title, names in views]
     return site.page(
         "call.html",
         "policy",
@@ -123,32 +123,43 @@ def explained(site: Site, request: Request) -> Response:
         decided=read_verdict(wanted[0].attributes),
         is_whole=recorded.is_whole,
         capture=words.CAPTURE if recorded.args is None else "",
-        verdicts=verdicts,
-        draft=_draft(site.settings.policies, recorded),
+        verdicts=[(title, _shown("\n".join(words.of_explanation(one)))) for title, one in found],
+        draft=_draft(site.settings.policies, recorded, found[0][1]),
     )
 
 
-def _verdict(names: tuple[str, ...], recorded: RecordedCall) -> str:
+def _explained(names: tuple[str, ...], recorded: RecordedCall) -> Explanation:
+    """Explain a decision, without verdict and outcomes if the call's span lacks something."""
     policy = Subject.open(names).dry_run(guarded=True)
     found = explain(policy, recorded.call(), Known(recorded.labels))
-    return sanitize(_short("\n".join(words.of_explanation(found))))
+    gap = find_gap(recorded, found.judgement)
+    if gap is None:
+        return found
+    tried = tuple(dataclasses.replace(one, outcome="") for one in found.tried)
+    return dataclasses.replace(found, unknown=gap, tried=tried)
+
+
+def _shown(text: str) -> str:
+    return sanitize(_short(text))
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
     text: str
     decision: str
+    rule: str
 
 
-def _draft(names: tuple[str, ...], recorded: RecordedCall) -> _Draft | None:
+def _draft(names: tuple[str, ...], recorded: RecordedCall, explained: Explanation) -> _Draft | None:
     """Return the change that lets this call through from now on, and its case.
 
-    None if the call is allowed, its arguments are not known, or the condition is not an expression.
+    None if the call is allowed or cannot be judged, its arguments are not known, or the condition
+    is not an expression.
     """
-    subject = Subject.open(names)
-    judged = subject.dry_run(guarded=True).judge(recorded.call(), recorded.labels)
-    if judged.decision == ALLOW or not recorded.is_whole:
+    judged = explained.judgement
+    if judged.decision == ALLOW or explained.unknown or not recorded.is_whole:
         return None
+    subject = Subject.open(names)
     key = (judged.verdict.policy_id, judged.verdict.rule_id)
     rule = next((r for r in subject.table().rules if (r.policy_id, r.id) == key), None)
     if rule is None:
@@ -158,8 +169,20 @@ def _draft(names: tuple[str, ...], recorded: RecordedCall) -> _Draft | None:
     if not isinstance(text, str):
         return None
     only = f"args != {recorded.args!r}"
-    changed = f"({text.strip()}) and {only}" if text else only
-    about = {"tool": recorded.tool, "server": recorded.server, "args": recorded.args}
+    # In this order: a condition that fails for this call is not evaluated.
+    changed = f"{only} and ({text.strip()})" if text else only
+    call = recorded.call()
+    about = {
+        "tool": call.name,
+        "server": call.server,
+        "claimed": call.claimed_server,
+        "canonical": call.canonical,
+        "kind": call.kind,
+        "agent": call.agent,
+        "branch": "" if call.branch == call.agent else call.branch,
+        "labels": recorded.labels,
+        "args": recorded.args,
+    }
     case = {"call": {name: it for name, it in about.items() if it}, "verdict": ALLOW}
     lines = [
         f"# {rule.policy.place or rule.policy_id}: rule {rule.policy_id}/{rule.id}",
@@ -170,8 +193,9 @@ def _draft(names: tuple[str, ...], recorded: RecordedCall) -> _Draft | None:
     ]
     new = dataclasses.replace(rule.policy, when=allow(rule.policy.tool, when=changed).when)
     after = subject.with_rule(rule.policy, new).dry_run(guarded=True)
-    decision = after.judge(recorded.call(), recorded.labels).decision
-    return _Draft(sanitize(_short("\n".join(lines))), decision)
+    left = after.judge(recorded.call(), recorded.labels)
+    rule_left = f"{left.verdict.policy_id}/{left.verdict.rule_id}"
+    return _Draft(_shown("\n".join(lines)), left.decision, sanitize(rule_left))
 
 
 # -- recorded calls -----------------------------------------------------------------------------

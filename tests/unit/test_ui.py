@@ -30,6 +30,7 @@ from otelhooks.cli import cli
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.stops import stop_now
 from otelhooks.policy_tools.subject import Subject
+from otelhooks.policy_tools.trials import run
 from otelhooks.records import semconv
 from otelhooks.setup.stop_places import place_of
 from otelhooks.store.writer import SqliteSpanExporter
@@ -792,6 +793,64 @@ class TestPolicy:
         assert subject.judge(Call("rm", ARGS)).decision == "allow"
         assert subject.judge(Call("rm", {**ARGS, "deep": False})).decision == "deny"
         assert '"verdict": "allow"' in shown
+
+    @pytest.mark.parametrize(
+        ("selector", "gap"),
+        [
+            ("when_argument_from: {path: untrusted}", "results not recorded"),
+            ("unless_user_said: [path]", "user and prompt not recorded"),
+            ("when_user: {role: guest}", "user and prompt not recorded"),
+        ],
+    )
+    def test_no_verdict_and_no_draft_where_what_a_rule_looks_at_is_not_recorded(
+        self, client, path, shell, selector, gap
+    ) -> None:
+        """The page showed a deny, and a draft against it, for a call that was rightly allowed."""
+        shell.write_text(POLICY.replace("when: ", f"{selector}, when: "))
+        arguments = {semconv.GEN_AI_TOOL_CALL_ARGUMENTS: json.dumps(ARGS)}
+        labels = {semconv.LABELS: ["untrusted"]}
+        shown = self.call(client, stored(path, called("rm", **labels, **arguments)), "rm")
+        assert f"cannot be judged  rm: {gap}" in shown
+        assert "shell/no-rm" in shown
+        for claim in ("deny  rm", "decides", "Nothing is removed here.", "Let this call through"):
+            assert claim not in shown
+
+    def test_the_case_of_the_draft_fails_until_the_policy_is_edited(
+        self, client, path, shell
+    ) -> None:
+        """Without labels and agent it was green already, and guarded nothing."""
+        rule = POLICY.replace("when: ", "when_labels: [untrusted], agent: helper, when: ")
+        shell.write_text(rule)
+        arguments = {semconv.GEN_AI_TOOL_CALL_ARGUMENTS: json.dumps(ARGS)}
+        labels = {semconv.LABELS: ["untrusted"]}
+        trace = stored(path, called("rm", "deny", **DENIED, **labels, **arguments))
+        shown = html.unescape(self.call(client, trace, "rm"))
+        [case] = re.findall("^[+] (- .*)</pre>", shown, re.MULTILINE)
+        [_, new] = [line for line in shown.splitlines() if "when: " in line and line[:1] in "+-"]
+        cases = shell.parent / "cases" / shell.name
+        cases.parent.mkdir()
+        cases.write_text(f"suite: one\ncases:\n  {case}\n")
+        [before] = run([shell])
+        shell.write_text(rule.replace("""'args["path"] != "x"'""", new.partition("when: ")[2]))
+        [after] = run([shell])
+        assert (before.is_red, after.is_red) == (True, False)
+
+    def test_the_draft_lets_a_call_through_for_which_the_condition_fails(
+        self, client, path, shell
+    ) -> None:
+        """The condition was still evaluated, raised and denied: "another rule decides"."""
+        arguments = {semconv.GEN_AI_TOOL_CALL_ARGUMENTS: '{"way": "far"}'}
+        trace = stored(path, called("rm", "deny", **DENIED, **arguments))
+        shown = html.unescape(self.call(client, trace, "rm"))
+        assert """args != {'way': 'far'} and (args[\\"path\\"] != \\"x\\")""" in shown
+        assert "still" not in shown
+
+    def test_the_rule_that_decides_in_spite_of_the_draft_is_named(
+        self, client, trace, shell
+    ) -> None:
+        shell.write_text(POLICY + "  - {deny: '*', id: nothing}\n")
+        shown = self.call(client, trace, "rm")
+        assert "still answered with <code>deny</code>, by <code>shell/nothing</code>." in shown
 
     def test_a_call_without_its_arguments_has_no_draft(self, client, path, trace) -> None:
         shown = self.call(client, trace, "mail")
