@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from otelhooks import types
 from otelhooks.hooks import points
@@ -21,8 +21,9 @@ from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import ALLOW, Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.files.hook_script import HookScript
 from otelhooks.policy.rules import Rule
-from otelhooks.policy.scripting.starlark import CallExpression
+from otelhooks.policy.scripting.starlark import CallExpression, Expression
 from otelhooks.policy.values.origins import outcome
 
 __all__ = ["DryRun", "Judgement", "Tested"]
@@ -53,6 +54,7 @@ class Judgement:
         verdict: The pipeline's verdict.
         tested: Predicates that ran, in order.
         hooks: Hooks that ran, in order.
+        passed_over: Hook files whose condition did not hold.
         context: The context in which it was decided about.
         asked_user: Whether a rule looked at the user, or at what the user said.
         asked_results: Whether a rule looked at results of tools.
@@ -63,6 +65,7 @@ class Judgement:
     verdict: Verdict
     tested: list[Tested] = field(default_factory=list[Tested])
     hooks: list[Registration] = field(default_factory=list[Registration])
+    passed_over: list[Registration] = field(default_factory=list[Registration])
     context: OperationContext | None = None
     asked_user: bool = False
     asked_results: bool = False
@@ -78,7 +81,8 @@ class Judgement:
     @property
     def needs_args(self) -> bool:
         """Whether anything that ran may have read the arguments."""
-        return bool(self.tested or self.hooks or self.asked_user or self.asked_results)
+        ran = self.tested or self.hooks or self.passed_over
+        return bool(ran or self.asked_user or self.asked_results)
 
     @property
     def observed(self) -> str:
@@ -93,7 +97,7 @@ class DryRun:
     Args:
         rules: The table of rules; its predicates are watched from here on, so it must not be in use
             elsewhere.
-        hooks: Hooks besides the rules.
+        hooks: Hooks besides the rules; conditions of hook files are watched as well.
         monitor: Whether everything is only recorded.
         limits: Ids of the limits, which it does not keep.
     """
@@ -114,6 +118,10 @@ class DryRun:
         for rule in rules.rules:
             if rule.test is not None:
                 rule.test = _watched(rule, self._tested)
+        for registration in hooks.all:
+            script = _script(registration)
+            if script is not None and script.when is not None:
+                script.when = cast("Expression", _WatchedWhen(script.when))
 
     def doubts(self, labels: Iterable[str]) -> Iterator[str]:
         """Yield hints about labels that no rule looks at, if rules look at any."""
@@ -181,6 +189,7 @@ class DryRun:
             verdict,
             tested,
             watch.ran,
+            watch.passed_over,
             context,
             asked_user=any(map(_asks_user, tested)) or "user" in selected,
             asked_results="results" in selected,
@@ -210,15 +219,36 @@ def _asks_user(tested: Tested) -> bool:
 _OF_USER = ("prompt", "prompts", "user")
 
 
+def _script(registration: Registration) -> HookScript | None:
+    return getattr(registration.hook, "script", None)
+
+
+class _WatchedWhen:
+    """The condition of a hook file, which remembers its last answer."""
+
+    def __init__(self, when: Expression) -> None:
+        self._when = when
+        self.held = True
+
+    def of_plain(self, *values: Any) -> Any:
+        self.held = True  # if it raises: the hook decides then
+        value = self._when.of_plain(*values)
+        self.held = bool(value)
+        return value
+
+
 class _DryWatch(Watch):
     """Asks no person, and remembers which hooks ran."""
 
     def __init__(self, approves: bool) -> None:
         self.ran: list[Registration] = []
+        self.passed_over: list[Registration] = []
         self._status = "approved" if approves else "rejected"
 
     def hook_ran(self, registration: Registration, seconds: float) -> None:
-        self.ran.append(registration)
+        script = _script(registration)
+        when: Any = None if script is None else script.when
+        (self.ran if when is None or when.held else self.passed_over).append(registration)
 
     def hook_failed(self, registration: Registration, error: BaseException) -> None:
         """Do nothing: the verdict has the failure."""

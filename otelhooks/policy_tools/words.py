@@ -27,6 +27,8 @@ CAPTURE = (
     "capture arguments with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, or"
     ' instrument(capture_content="SPAN_ONLY")'
 )
+_IN_CASES = frozenset({"results not recorded", "user and prompt not recorded"})
+_CASES = "write cases with `results`, `prompt` or `user`, and run `otelhooks policy test`"
 
 
 def columns(table: Sequence[Sequence[str]], indent: str = "  ") -> Iterator[str]:
@@ -229,7 +231,10 @@ def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str
         yield from columns([(str(count), gap) for gap, count in result.gaps.most_common()])
         tools = [f"{tool} ({count})" for tool, count in result.gap_tools.most_common(_LISTED)]
         yield f"  tools: {', '.join(tools)}"
-        yield f"hint: {CAPTURE}"
+        if "arguments not captured" in result.gaps:
+            yield f"hint: {CAPTURE}"
+        if not _IN_CASES.isdisjoint(result.gaps):
+            yield f"hint: {_CASES}"
     if result.left_out:
         yield ""
         yield (

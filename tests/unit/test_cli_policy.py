@@ -475,6 +475,16 @@ def test_explain_shows_what_must_hold_besides_the_condition(
     assert tried["selectors"] == "unless_user_said: to, when_labels: untrusted"
 
 
+def test_explain_does_not_list_a_hook_whose_condition_does_not_hold(work: Path) -> None:
+    hook = 'event: tool.pre\nwhen: payload["name"] == "search"\nscript: |\n'
+    hook += "  def handle(event, payload):\n      return allow()\n"
+    (work / "at_most.md").write_text(f"---\n{hook}---\n")
+    for tool, names in (("refund", []), ("search", ["at_most"])):
+        words = ("explain", tool, "--policy", "at_most.md")
+        assert ("hooks that ran" in run(*words).stdout) is bool(names)
+        assert json.loads(run(*words, "--json").stdout)["hooks"] == names
+
+
 def test_explain_tells_of_a_rule_for_a_tool_of_almost_the_same_name(work: Path) -> None:
     result = run("explain", "run_comand", "--policy", "rules.yaml")
     assert result.exit_code == 0
@@ -688,6 +698,26 @@ def test_replay_names_what_flips_and_what_it_cannot_judge(work: Path) -> None:
     assert "1 of 4 calls cannot be judged" in text
     assert "  tools: run_command (1)" in text
     assert "SPAN_ONLY" in text
+
+
+@pytest.mark.parametrize(
+    ("selector", "gap"),
+    [
+        ("when_argument_from: {to: untrusted}", "results not recorded"),
+        ("unless_user_said: [to]", "user and prompt not recorded"),
+    ],
+)
+def test_replay_hints_at_cases_for_what_no_span_has(work: Path, selector: str, gap: str) -> None:
+    """The hint was to capture arguments, which were captured."""
+    (work / "pay.yaml").write_text(f"policies:\n- {{deny: pay, {selector}}}\n")
+    labels = {"otelhooks.labels": "untrusted"}
+    (work / "pay.json").write_text(spans(("pay", {"to": "x"}, labels)))
+
+    text = run("replay", "pay.json", "--policy", "pay.yaml").stdout
+
+    assert f"  1  {gap}\n" in text
+    assert "hint: write cases with `results`, `prompt` or `user`" in text
+    assert "SPAN_ONLY" not in text
 
 
 def test_replay_of_the_policy_that_held_changes_nothing(work: Path) -> None:

@@ -19,6 +19,7 @@ from otelhooks.policy.files.script_functions import (
 from otelhooks.policy.rules import Severity
 from otelhooks.policy.scripting.starlark import (
     TIME_LIMIT_S,
+    Expression,
     ScriptError,
     ScriptTimeout,
     compile_expression,
@@ -79,6 +80,7 @@ class HookScript:
 
     Attributes:
         said: Its front matter.
+        when: Its condition, compiled; None for none.
         rule_id: Rule id of its verdicts.
         is_slow: Whether its script may wait for something outside.
 
@@ -94,7 +96,7 @@ class HookScript:
     ) -> None:
         self.said = said
         self.rule_id: str = said.id or said.name
-        self._when = (
+        self.when: Expression | None = (
             compile_expression(
                 said.when.value.rstrip(),
                 said.when,
@@ -109,7 +111,7 @@ class HookScript:
             said.script.value, said.script, functions=functions, limit_s=limit_s
         )
         self.is_slow: bool = not SLOW.isdisjoint(self._handle.names)
-        when_reads = self._when.reads if self._when is not None else frozenset[str]()
+        when_reads = self.when.reads if self.when is not None else frozenset[str]()
         self._when_reads = when_reads
         self._reads = self._handle.reads
 
@@ -145,8 +147,8 @@ class HookScript:
         """
         try:
             with speaking(Speaker(self.name, event, context)):
-                if self._when is not None:
-                    if not self._when.of_plain(event, _only(payload, self._when_reads)):
+                if self.when is not None:
+                    if not self.when.of_plain(event, _only(payload, self._when_reads)):
                         return _ALLOWED
                 return self._decision(self._handle.of_plain(event, _only(payload, self._reads)))
         except ScriptTimeout as error:
