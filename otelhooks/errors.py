@@ -61,13 +61,14 @@ class SeatError(OtelHooksError, RuntimeError):
         distribution: Installed package with an unsupported version.
         version: Its version, empty if it could not be read.
         supported: Supported version range; `none` if no adapter guards it.
-        problem: Why the table of seats could not be patched.
+        problem: Why the table of seats could not be patched; it may end with a hint of its own.
     """
 
     def __init__(
         self, framework: str, distribution: str, version: str, supported: str, problem: str
     ) -> None:
-        first = "install a supported version"
+        problem, _, own = problem.partition("\nhint: ")
+        first = own or "install a supported version"
         if supported == "none":
             first = "decorate its calls and tools (see help(otelhooks.tool))"
         super().__init__(

@@ -32,7 +32,7 @@ class Tool:
     def __init__(self, name: str, ran: list[Any]) -> None:
         self.name, self.ran = name, ran
 
-    def invoke(self, x: int, state: Any = None) -> str:
+    def invoke(self, call_id: str, x: int, state: Any = None) -> str:
         self.ran.append((self.name, x, state))
         return str(x)
 
@@ -49,14 +49,21 @@ class Message:
 class Model:
     name = "shop-1"
 
+    repeats_ids = False
+
     def __init__(self) -> None:
         self.asked: list[list[Message]] = []
 
     def generate(self, messages: list[Message], tools: Any = ()) -> Message:
         self.asked.append(messages)
-        if len(self.asked) > 1:
+        if len(self.asked) > 1 and not (self.repeats_ids and len(self.asked) == 2):
             return Message("assistant", [Part("text", text=f"done: {messages[-1].parts[0].text}")])
-        asks = [Part("tool_call", name=tool.name, id=tool.name, args={"x": 1}) for tool in tools]
+        if self.repeats_ids:
+            tools = [tools[len(self.asked) - 1]]
+        asks = [
+            Part("tool_call", name=tool.name, id=f"c{n}", args={"x": 1})
+            for n, tool in enumerate(tools)
+        ]
         return Message("assistant", asks)
 
 
@@ -71,7 +78,7 @@ class Agent:
     def __init__(self, model: Model, *tools: Tool) -> None:
         self.model, self.tools = model, {tool.name: tool for tool in tools}
 
-    def run(self, prompt: str, conversation: str = "") -> Result:
+    def run(self, prompt: str, **options: Any) -> Result:
         messages = [Message("user", [Part("text", text=prompt)])]
         while True:
             answer = self.model.generate(messages, list(self.tools.values()))
@@ -81,7 +88,7 @@ class Agent:
                 return Result(answer.parts[0].text)
             for part in asked:
                 try:
-                    said = self.tools[part.name].invoke(**part.args, state="of the shop")
+                    said = self.tools[part.name].invoke(part.id, **part.args, state="of the shop")
                 except sys.modules["shop.tools"].ToolError as error:  # type: ignore[attr-defined]
                     said = str(error)
                 result = Part("tool_result", text=said, id=part.id)
@@ -130,7 +137,7 @@ def test_a_denied_tool_does_not_run_and_the_model_is_told(shop) -> None:
     assert found.answer == "done: Not that."
 
 
-def test_a_call_is_one_tree_of_spans_with_all_that_was_read(shop, governed) -> None:
+def test_a_call_is_one_tree_of_spans_with_all_that_was_read(shop, governed, caplog) -> None:
     found = shop("safe", policies=[policy.deny("danger")])
     assert found.ran == [("safe", 1, "of the shop")]
     names = [span.name for span in governed.spans]
@@ -139,6 +146,14 @@ def test_a_call_is_one_tree_of_spans_with_all_that_was_read(shop, governed) -> N
     run = governed.span("invoke_agent seller")
     assert run.attributes[semconv.GEN_AI_CONVERSATION_ID] == "7"
     assert semconv.GEN_AI_USAGE_INPUT_TOKENS in governed.spans[0].attributes
+    assert "coverage gap" not in caplog.text
+
+
+def test_ids_that_begin_again_in_each_answer_make_no_gap(shop, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(Model, "repeats_ids", True)
+    found = shop("one", "two", policies=[policy.deny("danger")])
+    assert [name for name, *_ in found.ran] == ["one", "two"]
+    assert "coverage gap" not in caplog.text
 
 
 def test_hooks_refuse_rewrite_and_answer_model_calls(shop) -> None:

@@ -23,6 +23,10 @@ def test_a_seat_error_names_version_range_and_the_way_out() -> None:
     assert ">=1,<2" in str(error)
     assert 'frameworks={"langchain": "off"}' in str(error)
     assert "hint: install a supported version, or" in str(error)
+    own = "`read` lacks `/`\nhint: give `read` the parameters of the function"
+    said = str(errors.SeatError("shop", "shop-agents", "3.1", ">=3.0,<4", own))
+    assert "`read` lacks `/` (supported: >=3.0,<4)\nhint: give `read` the parameters of the" in said
+    assert "install" not in said
     loop = str(errors.SeatError("openai", "openai", "2", "none", "x"))
     assert "hint: decorate its calls and tools (see help(otelhooks.tool)), or lift" in loop
     assert "install" not in loop
