@@ -193,7 +193,8 @@ FILES = {
 
 BY_HAND = """\
 Then, by hand:
-- otelhooks/setup/catalogue.py: a line in ADAPTERS; otelhooks/setup/known.py: remove its line, if it has one
+- otelhooks/setup/catalogue.py: a line in ADAPTERS
+- otelhooks/setup/known.py: remove its line, if it has one
 - tests/locks/NAME-*.in: the first Python that it, or what it needs, supports
 - noxfile.py: a line in FRAMEWORKS, and in LOCK_ARGUMENTS
     "NAME-latest": ("--group", "test", *CERTIFI),

@@ -102,8 +102,9 @@ def init(
     is_answered = (deny or ask) and spans and mode
     if not (asks or yes or is_answered):
         click.echo("There is no terminal: these are the default answers.", err=True)
-    wanted = _rules(found, deny, ask, asks=asks)
-    for tool in _unknown(found, (*wanted[0], *wanted[1])):
+    wanted, usual = _rules(found, deny, ask, asks=asks), draft.suggested(found)
+    named = [tool for tool in (*wanted[0], *wanted[1]) if tool not in (*usual[0], *usual[1])]
+    for tool in _unknown(found, named):
         click.echo(
             f"otelhooks: warning: no file defines `{one_line(tool)}`\n"
             "hint: keep the rule if the tool is a framework's, or else correct its name",
@@ -330,9 +331,17 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
     from otelhooks.cli.called import command, python
     from otelhooks.cli.project.draft import POLICY, line
 
-    entry = found.entry
-    if found.started is not None:
-        yield from _on_top(answers, found.started)
+    entry, started = found.entry, found.started
+    start = "" if entry is None else entry.path
+    if started is not None:
+        yield from _on_top(answers, started)
+        if entry is not None and start != started.path and not started.is_imported:
+            yield (
+                f"\nNo file imports {one_line(started.path)}. If you start another one, such as"
+                f" {one_line(start)}, add this line there:\n"
+            )
+            yield f"    {line(answers, imports=entry.imports)}"
+            start = started.path
     elif entry is None:
         yield "\nAdd this line to the file that you start, below its imports:\n"
         yield f"    {line(answers, imports=False)}"
@@ -346,8 +355,7 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
             others = ", ".join(map(one_line, entry.others[:_SHOWN]))
             yield f"\nIf you start another file, such as {others}, add it there."
     before, otelhooks = _SET[answers.spans], command()
-    is_named = entry is not None and one_line(entry.path) == entry.path
-    program = _program(entry.path) if entry is not None and is_named else "your_program.py"
+    program = _program(start) if start and one_line(start) == start else "your_program.py"
     last = {
         "local": f"{otelhooks} trace show",
         "collector": f"{before}{otelhooks} doctor --telemetry",

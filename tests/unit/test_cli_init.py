@@ -211,6 +211,45 @@ def test_a_call_in_another_file_than_the_entry_is_found(project: Path) -> None:
     assert "app.py" in said
 
 
+def test_a_file_with_a_call_that_none_imports_is_the_one_to_start(project: Path) -> None:
+    """The command said to start the other file, which ran unguarded."""
+    (project / "first.py").write_text("import agents, otelhooks\notelhooks.instrument()\n")
+
+    said = init("--yes").stdout
+    assert " first.py\n" in said.partition("Then:")[2]
+    assert "No file imports first.py. If you start another one, such as app.py, add" in said
+
+    (project / "app.py").write_text(f"import first\n{SHOP}")
+    said = init("--yes", "--force").stdout
+    assert " app.py\n" in said.partition("Then:")[2]
+    assert "No file imports" not in said
+
+
+def test_a_variable_is_not_the_name_of_a_tool(project: Path) -> None:
+    (project / "app.py").write_text(
+        "import otelhooks\nimport other\n"
+        "made = {f.__name__: otelhooks.tool(f) for f in other.ALL}\n"
+        "for g in other.ALL: otelhooks.tool(g)\n"
+        "def wrapped(h): return otelhooks.tool(h)\n"
+        "kept = otelhooks.tool(other.keep)\n"
+    )
+    assert [tool.name for tool in survey(project).tools] == ["keep"]
+
+
+def test_a_suggested_rule_is_not_warned_about(project: Path) -> None:
+    (project / "app.py").write_text("import agents\n")
+    assert "warning" not in init("--yes").stderr
+    assert rules(project)[1] == ("ask", "run_command")
+
+
+@pytest.mark.parametrize("mode", ["monitor", "enforce"])
+def test_the_comment_about_modes_is_about_the_one_that_was_chosen(project: Path, mode: str) -> None:
+    init("--yes", "--mode", mode)
+    text = (project / POLICY).read_text()
+    assert ("nothing is stopped" in text) is (mode == "monitor")
+    assert f"\nmode: {mode}\n" in text
+
+
 def test_instrument_of_another_package_is_no_call_of_ours(project: Path) -> None:
     (project / "app.py").write_text("import agents, other\nother.Tracer().instrument()\n")
 

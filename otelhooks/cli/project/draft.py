@@ -48,11 +48,16 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _HEAD = """\
 # A first policy, written by `otelhooks init`.
-# In monitor mode denies and questions are recorded, and nothing is stopped. When the traces show
-# what you expect, write `mode: enforce`.
+{about_mode}
 version: 1
 mode: {mode}
 """
+_ABOUT_MODE = {
+    "monitor": """\
+# In monitor mode denies and questions are recorded, and nothing is stopped. When the traces show
+# what you expect, write `mode: enforce`.""",
+    "enforce": "# With `mode: monitor` denies and questions are only recorded.",
+}
 _RULES = {
     "deny": """\
   - deny: {tool}
@@ -117,7 +122,9 @@ def policy(answers: Answers) -> str:
     """Return the text of the policy."""
     rules = [_RULES[verb].format(tool=quoted(tool)) for verb, tool in answers.rules]
     head = "policies:" if rules else "policies: []"
-    return "".join((_HEAD.format(mode=answers.mode), f"{head}\n", *rules))
+    return "".join(
+        (_HEAD.format(mode=answers.mode, about_mode=_ABOUT_MODE[answers.mode]), f"{head}\n", *rules)
+    )
 
 
 def suite(answers: Answers, survey: Survey) -> str:

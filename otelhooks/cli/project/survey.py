@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -74,11 +74,13 @@ class Started(NamedTuple):
         path: Relative to the folder.
         call: The call.
         module: What the file calls otelhooks; empty if it imports parts of it only.
+        is_imported: Whether a file may import this one.
     """
 
     path: str
     call: ast.Call
     module: str
+    is_imported: bool
 
 
 class Survey(NamedTuple):
@@ -148,7 +150,7 @@ def survey(folder: Path) -> Survey:
         tools=tuple(tool for tool in every if tools.is_plain(tool.name)),
         unnamed=tuple(tool for tool in every if not tools.is_plain(tool.name)),
         entry=_entry([module for module in ranked if module.path not in servers] or ranked),
-        started=next((found for found in map(_started, ranked) if found), None),
+        started=next((found for m in ranked if (found := _started(m, sources.modules))), None),
         unread=tuple(unread),
         is_cut=sources.is_cut,
     )
@@ -262,7 +264,7 @@ def _entry(ranked: list[Module]) -> Entry | None:
     return Entry(module.path, last, imports, others)
 
 
-def _started(module: Module) -> Started | None:
+def _started(module: Module, every: Iterable[Module]) -> Started | None:
     """Return the first call of ``instrument()`` in a file, by what its imports name so."""
     names: dict[str, str] = {}
     for node in ast.walk(module.tree):
@@ -280,7 +282,20 @@ def _started(module: Module) -> Started | None:
     if not calls:
         return None
     known_as = next((name for name, what in names.items() if what == "otelhooks"), "")
-    return Started(module.path, min(calls, key=lambda call: call.lineno), known_as)
+    name = module.path.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
+    is_imported = any(name in _parts(other.tree) for other in every)
+    return Started(module.path, min(calls, key=lambda c: c.lineno), known_as, is_imported)
+
+
+def _parts(tree: ast.Module) -> set[str]:
+    """Return the parts of all names that a file imports."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names += (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return {part for name in names for part in name.split(".")}
 
 
 def _rank(module: Module) -> tuple[bool, int, int, str]:

@@ -82,14 +82,25 @@ def find(modules: Iterable[Module], all_modules: Iterable[Module]) -> list[Tool]
     }
     found: dict[str, Tool] = {}
     for module in modules:
+        variables = _variables(module.tree) - functions.keys()
         for node in ast.walk(module.tree):
             for name in _named(node):
+                if isinstance(node, ast.Call) and name in variables:
+                    continue  # `tool(f)` for each `f`: its name is not in this file
                 tool = Tool(name, module.path, getattr(node, "lineno", 1))
                 found.setdefault(name, tool)
             for name in _listed(node):
                 if name in functions:
                     found.setdefault(name, functions[name])
     return sorted(found.values(), key=lambda tool: (tool.path, tool.line))
+
+
+def _variables(tree: ast.Module) -> set[str]:
+    """Return the names of parameters, and of what loops and comprehensions go through."""
+    nodes = list(ast.walk(tree))
+    targets = [n.target for n in nodes if isinstance(n, (ast.For, ast.AsyncFor, ast.comprehension))]
+    of_loops = {n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)}
+    return of_loops | {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
 def _named(node: ast.AST) -> Iterator[str]:
