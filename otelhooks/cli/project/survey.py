@@ -150,7 +150,7 @@ def survey(folder: Path) -> Survey:
         tools=tuple(tool for tool in every if tools.is_plain(tool.name)),
         unnamed=tuple(tool for tool in every if not tools.is_plain(tool.name)),
         entry=_entry([module for module in ranked if module.path not in servers] or ranked),
-        started=next((found for m in ranked if (found := _started(m, sources.modules))), None),
+        started=next(filter(None, (_started(m, sources.modules) for m in ranked)), None),
         unread=tuple(unread),
         is_cut=sources.is_cut,
     )
