@@ -185,7 +185,7 @@ def test_command(
         except OSError as error:
             raise ConfigError(f"`{junit}` cannot be written: {error.strerror or error}") from error
     red = sum(result.is_red for result in results)
-    click.echo(f"{len(results)} cases: {len(results) - red} green, {red} red", err=True)
+    click.echo(f"{counted(len(results), 'case')}: {len(results) - red} green, {red} red", err=True)
     sys.exit(ExitCode.NO if red else ExitCode.OK)
 
 

@@ -80,7 +80,8 @@ def _build(
 ) -> Any:
     """Return one rule for a tool name, a list of rules for a list of tools, or a server."""
     if isinstance(fields.get("when"), str):
-        fields["when"] = _expression(fields["when"])
+        about = id or name or (tool if isinstance(tool, str) else "")
+        fields["when"] = _expression(fields["when"], f"rule `{about}`: when" if about else "when")
 
     def rule(pattern: str, name: str = name, id: str | None = id) -> Policy:
         return Policy(pattern, decision, name=name, id=id, ask_user=handler, **fields)
@@ -117,12 +118,12 @@ def _build(
     return rules
 
 
-def _expression(text: str) -> Any:
+def _expression(text: str, place: str) -> Any:
     """Compile a condition as written in a YAML policy; an error names its line and column."""
     from otelhooks.policy.files.document import parse
     from otelhooks.policy.files.when import WHEN
 
-    return WHEN.read(parse(json.dumps(text), "when"), "`when`")
+    return WHEN.read(parse(json.dumps(text), place), "`when`")
 
 
 @overload

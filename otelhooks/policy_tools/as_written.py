@@ -9,11 +9,8 @@ import types
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from otelhooks.policy.files.statements import STATEMENTS
-from otelhooks.policy.rules import SELECTORS, Rule
-from otelhooks.policy_tools.diff import describe_when
+from otelhooks.policy.rules import Rule
+from otelhooks.policy_tools.diff import describe_when, selected_by
 
 __all__ = ["as_written", "selectors"]
 
@@ -38,14 +35,7 @@ def as_written(rule: Rule) -> str:
 
 def selectors(rule: Rule) -> str:
     """Return what a rule selects calls by besides tool and `when`, as YAML; empty for nothing."""
-    found = {
-        key.name: key.kind.write(value)
-        for key in STATEMENTS["deny"].options
-        if key.name in ("agent", *SELECTORS)
-        and (value := getattr(rule.policy, key.name)) is not None
-    }
-    text: str = yaml.safe_dump(found, default_flow_style=True, allow_unicode=True)
-    return _line(text.strip()[1:-1])
+    return _line(", ".join(f"{name}: {text}" for name, text in sorted(selected_by(rule).items())))
 
 
 def _function(when: types.FunctionType) -> str:

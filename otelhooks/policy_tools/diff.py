@@ -5,21 +5,25 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import yaml
 
 from otelhooks.hooks.registry import registrations
 from otelhooks.policy import fingerprints
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files.front_matter import FrontMatter
 from otelhooks.policy.files.rules import written
+from otelhooks.policy.files.statements import STATEMENTS
 from otelhooks.policy.rules import SELECTORS, Rule
 from otelhooks.policy_tools.subject import Subject
 
-__all__ = ["Entry", "Note", "diff"]
+__all__ = ["Entry", "Note", "describe_when", "diff", "selected_by"]
 
-_FIELDS = ("tool", "name", "reason", "severity", "mode", "agent", "hide", *SELECTORS)
+_FIELDS = ("tool", "name", "reason", "severity", "mode", "hide")
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,21 @@ def _said(rule: Rule) -> dict[str, str]:
         value: Any = getattr(rule.policy, name)
         if value:
             said[name] = str(value)
-    return said
+    return said | selected_by(rule)
+
+
+def selected_by(rule: Rule) -> dict[str, str]:
+    """Return what a rule selects calls by besides tool and `when`, each key with its YAML."""
+    found: dict[str, str] = {}
+    for key in STATEMENTS["deny"].options:
+        value: Any = getattr(rule.policy, key.name, None)
+        if key.name in ("agent", *SELECTORS) and value is not None:
+            one = {key.name: key.kind.write(value)}
+            text: str = yaml.safe_dump(
+                one, default_flow_style=True, allow_unicode=True, width=math.inf
+            )
+            found[key.name] = text.strip()[1:-1].partition(": ")[2]
+    return found
 
 
 def describe_when(rule: Rule) -> str:
@@ -148,10 +166,11 @@ def _hooks(subject: Subject) -> Iterator[Entry]:
     for script in subject.scripts:
         yield Entry("hook", script.name, "", _file(script.said))
     for gate in subject.gates:
-        fields = {"says": repr(gate)}
         entry = written(gate)
-        if entry is not None:
-            fields["entry"] = json.dumps(entry, ensure_ascii=False)
+        if entry is None:
+            fields = {"says": repr(gate)}
+        else:
+            fields = {"entry": json.dumps(entry, ensure_ascii=False)}
         yield Entry("limit or label", f"{gate.policy_id}/{gate.id}", "", fields)
     for hook in subject.objects:
         points = ", ".join(dict.fromkeys(found.point for found in registrations(hook)))

@@ -111,6 +111,7 @@ class DryRun:
         limits: Iterable[str] = (),
     ) -> None:
         self.rules = rules
+        rules.logs_failures = False  # results have them
         self.hooks = hooks
         self.limits: frozenset[str] = frozenset(limits)
         self._monitor = monitor

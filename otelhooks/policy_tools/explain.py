@@ -85,7 +85,6 @@ def explain(policy: DryRun, call: Call, known: Known = NOTHING) -> Explanation:
         call: Ends with the arguments that would run.
         known: What is known besides the call when it is made.
     """
-    policy.rules.logs_failures = False  # the explanation has them
     judged = policy.judge(
         call, known.labels, prompts=known.prompts, user=known.user, results=known.results
     )

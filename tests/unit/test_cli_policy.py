@@ -525,6 +525,16 @@ def test_a_label_that_no_rule_looks_at_is_said(work: Path, label: str, said: str
     assert "hint" not in run("explain", "pay", "--labels", label, "--policy", "rules.yaml").stdout
 
 
+def test_a_case_whose_condition_fails_is_not_logged_and_one_case_is_one(
+    work: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (work / "pay.yaml").write_text("policies:\n- {deny: pay, when: 'args[\"n\"] > 1'}\n")
+    (work / "cases.yaml").write_text("cases:\n- {call: {tool: pay}, verdict: deny}\n")
+    result = run("test", "pay.yaml", "--cases", "cases.yaml")
+    assert result.stderr == "1 case: 1 green, 0 red\n"
+    assert caplog.text == ""
+
+
 def test_explain_does_not_advise_to_call_it(work: Path, caplog: pytest.LogCaptureFixture) -> None:
     (work / "n.yaml").write_text("policies: [{deny: pay, when: 'args[\"n\"] > 1'}]")
     result = run("explain", "pay", "n=a", "--policy", "n.yaml")

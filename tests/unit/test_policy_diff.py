@@ -93,7 +93,25 @@ def test_labels_of_a_rule_count() -> None:
 
     ((_, _, fields),) = said(old, new)
 
-    assert list(fields) == ["when_labels"]
+    assert fields == {"when_labels": ("untrusted", "[secret, untrusted]")}
+
+
+def test_what_a_rule_selects_by_and_what_a_label_adds_are_shown_as_files_have_them(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "pay.yaml"
+    file.write_text(
+        "policies:\n- {label: fetch, adds: web}\n- deny: pay\n  unless_user_said: [to]\n"
+        "  when_argument_from: {to: web}\n  agent: lead\n"
+    )
+    fields: dict[str, str] = {}
+    for note in diff(subject(), Subject.open([file])):
+        fields |= note.entry.fields
+    assert fields["unless_user_said"] == "to"
+    assert fields["when_argument_from"] == "{to: web}"
+    assert fields["agent"] == "lead"
+    assert fields["entry"] == '{"label": "fetch", "adds": "web"}'
+    assert "says" not in fields
 
 
 def test_hooks_count() -> None:

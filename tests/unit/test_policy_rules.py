@@ -272,6 +272,11 @@ class TestErrors:
             ({"severity": "hgih"}, "unknown severity `hgih`\nhint: use one of low, medium, high"),
             ({"mode": "observe"}, "rule `a`: unknown mode `observe`"),
             ({"when": 3}, "rule `a`: `when` is not callable"),
+            (
+                {"when": "args['"},
+                r"^rule `a`: when:1:\d: no Starlark: unterminated string literal\n",
+            ),
+            ({"when": "x", "id": "no"}, "^rule `no`: when:1:2: "),
             ({"when": "x"}, "when:1:2: Variable `x` not found"),
             ({"when": "1 +"}, "when:1:2: no Starlark: invalid syntax"),
             ({"when": " "}, "when:1:2: an empty expression"),

@@ -239,7 +239,8 @@ class _Source:
             if isinstance(error, IndentationError):
                 hint = "indent with spaces, each level deeper than the one before"
             line = error.lineno or 1
-            raise self._at(line, error.offset or 1, f"no Starlark: {error.msg}", hint) from None
+            problem = error.msg.partition(" (detected at line")[0]  # of a text with our brackets
+            raise self._at(line, error.offset or 1, f"no Starlark: {problem}", hint) from None
         except (RecursionError, MemoryError):
             raise self._at(1, 1, "nested too deep", _FLATTER) from None
 
