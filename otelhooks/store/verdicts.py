@@ -137,8 +137,10 @@ def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
     is_over = decision == semconv.DECISION_ASK and is_withdrawn(attributes)
     if is_over and outcome != semconv.ENFORCEMENT_OBSERVED:
         outcome = semconv.APPROVAL_STATUS_WITHDRAWN  # no approver has rejected it
-    if decision == semconv.DECISION_ASK and not outcome:
-        outcome = _text(attributes, semconv.APPROVAL_STATUS)
+    status = _text(attributes, semconv.APPROVAL_STATUS)
+    is_unasked = status == semconv.APPROVAL_STATUS_ERROR and outcome == semconv.ENFORCEMENT_REJECTED
+    if decision == semconv.DECISION_ASK and (is_unasked or not outcome):
+        outcome = status
     if outcome:
         words = f"{decision} → {outcome}"
     return Verdict(

@@ -19,6 +19,7 @@ from otelhooks.records import semconv as s
 from otelhooks.store.records import Event, Origin, Span
 from otelhooks.store.terminal import broken, duration, money
 from otelhooks.store.tree import render
+from otelhooks.store.verdicts import read_verdict
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 ORIGIN = Origin(1, {}, "", None)
@@ -597,3 +598,15 @@ def test_a_very_long_line_is_broken_quickly() -> None:
     started = time.perf_counter()
     assert len(broken(line, 100_000)) == 2
     assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("status", ["rejected", "error"])
+def test_a_question_that_could_not_be_put_is_not_called_rejected(status: str) -> None:
+    attributes = {
+        s.POLICY_DECISION: "ask",
+        s.POLICY_ENFORCEMENT: "rejected",
+        s.APPROVAL_STATUS: status,
+    }
+    verdict = read_verdict(attributes)
+    assert verdict is not None
+    assert (verdict.words, verdict.mood) == (f"ask → {status}", "bad")
