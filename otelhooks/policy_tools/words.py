@@ -82,7 +82,7 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         yield f"{judged.decision}  {name}"
     rows = [] if explanation.unknown else _verdict(explanation)
     rows.append(("args", json.dumps(judged.given, default=str)))
-    if call.args != judged.given:
+    if call.args != judged.given and not explanation.unknown:
         rows.append(("become", json.dumps(call.args, default=str)))
     if call.branch:
         rows.append(("agent", call.branch))

@@ -135,7 +135,8 @@ def _explained(names: tuple[str, ...], recorded: RecordedCall) -> Explanation:
     gap = find_gap(recorded, found.judgement)
     if gap is None:
         return found
-    tried = tuple(dataclasses.replace(one, outcome="") for one in found.tried)
+    blank = {"outcome": ""} if recorded.is_whole else {"outcome": "", "value": ""}
+    tried = tuple(dataclasses.replace(one, **blank) for one in found.tried)
     return dataclasses.replace(found, unknown=gap, tried=tried)
 
 

@@ -852,6 +852,14 @@ class TestPolicy:
         shown = self.call(client, trace, "rm")
         assert "still answered with <code>deny</code>, by <code>shell/nothing</code>." in shown
 
+    def test_a_condition_is_not_shown_as_tested_on_arguments_that_were_not_recorded(
+        self, client, path
+    ) -> None:
+        shown = html.unescape(self.call(client, stored(path, called("rm")), "rm"))
+        assert "cannot be judged  rm: arguments not captured" in shown
+        assert """when args["path"] != "x" -> not tested""" in shown
+        assert "raises" not in shown
+
     def test_a_call_without_its_arguments_has_no_draft(self, client, path, trace) -> None:
         shown = self.call(client, trace, "mail")
         assert "The arguments of this call were not recorded" in shown
