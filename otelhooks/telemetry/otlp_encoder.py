@@ -76,7 +76,7 @@ class _Encoded:
         return self._content
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_content":  # a copy is being made
+        if name.startswith("_"):  # a copy is being made, for which a message has methods
             raise AttributeError(name)
         return getattr(ExportTraceServiceRequest.FromString(self._content), name)
 
