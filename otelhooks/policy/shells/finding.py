@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from otelhooks.policy.shells.nodes import Refused
-from otelhooks.policy.shells.options import FOUND, NUMBER, UNKNOWN, Argument, Reading
+from otelhooks.policy.shells.options import FOUND, GLOBS, NUMBER, UNKNOWN, Argument, Reading
 from otelhooks.policy.shells.places import Kept
 
 __all__ = [
@@ -36,8 +36,12 @@ SUFFIX = re.compile(
 REMOVING = [["rm", option, FOUND] for option in ("-r", "-rf", "-fr")]
 DELETED = re.compile(r"\*\.(?:pyc|pyo|o|class|tmp|bak|orig|rej|log)")
 CACHES = re.compile(r"__pycache__|node_modules|\.(?:pytest|mypy|ruff)_cache|\*\.egg-info")
-_END = re.compile(f"[{UNKNOWN}{NUMBER}]*[;+{UNKNOWN}][{UNKNOWN}{NUMBER}]*")
-"""What may be the end of a command of `find` when it runs."""
+_END = re.compile(
+    f"[{UNKNOWN}{NUMBER}]*[;+{UNKNOWN}][{UNKNOWN}{NUMBER}]*|.*[{''.join(GLOBS.values())}].*",
+    re.DOTALL,
+)
+"""What may be the end of a command of `find`, or what it finds, when it runs: a pattern may be the
+value of a loop, and match a file named `;` or `{}`."""
 _PATH_FORM = re.compile("[A-Za-z0-9_./*-]+")
 _NOT = frozenset(("-not", "!"))
 _CHOOSING = _NOT | {"-o", "-or", "(", ","}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import itertools
 import posixpath
 import re
@@ -51,7 +52,7 @@ from otelhooks.policy.shells.options import (
     read,
 )
 from otelhooks.policy.shells.outputs import is_number, prints_number
-from otelhooks.policy.shells.places import ALL, Kept, Places, is_secret
+from otelhooks.policy.shells.places import ALL, WILD, Kept, Places, is_secret
 from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.table import Entry, table
 
@@ -479,9 +480,11 @@ class Judge:
         """Ask about a subcommand of a program of the workspace that runs what it is given."""
         scripts = [v.text for kind, v in found.operands if kind in {"script", "own_script"}]
         for script in (*scripts, *([name] if "/" in name else ())):
-            runner = self._table.runners.get(posixpath.basename(script).casefold())
+            form = posixpath.basename(script).casefold().translate(WILD)
+            runners = [self._table.runners[n] for n in fnmatch.filter(self._table.runners, form)]
             for each in found.args:
-                if runner is not None and runner.fullmatch(each.text):
+                is_wild = each.text != each.text.translate(WILD)
+                if any(is_wild or runner.fullmatch(each.text) for runner in runners):
                     self._kinds.ask(f"`{script} {each.text}` is asked about")
 
     def _npx(self, name: str, folders: Folders) -> None:

@@ -301,7 +301,7 @@ class Places:
             raise Refused("network", f"`{shown}` may be on another host: write it from `./`")
         whole = os.path.join(folder, path)
         self._look(whole.count("/"))
-        begin, *matches = self._matches(whole, shown)
+        begin, *matches = self._matches(whole, shown, is_new=use == "write")
         is_all = use == "remove" and not whole.split("/")[-1].strip("".join(GLOBS.values()))
         is_plain = not self._is_wild(whole) or use == "look" or is_all
         self._place(use if is_plain else "read", begin, shown, kept)
@@ -314,8 +314,12 @@ class Places:
         top = next((each for each in (here, *here.parents) if self.has(".git", str(each))), here)
         return os.path.relpath(top, os.path.realpath(self.start))
 
-    def _matches(self, path: str, shown: str) -> Iterator[str]:
-        """Yield the fixed beginning of a path and, if it is a pattern, what it matches now."""
+    def _matches(self, path: str, shown: str, *, is_new: bool) -> Iterator[str]:
+        """Yield the fixed beginning of a path and, if it is a pattern, what it matches now.
+
+        Something new may be in each directory in which its pattern is looked up: a loop's variable
+        has names of another one.
+        """
         parts = path.split("/")
         first = next((i for i, part in enumerate(parts) if self._is_wild(part)), len(parts))
         fixed = path[: sum(len(part) + 1 for part in parts[:first])]
@@ -328,23 +332,27 @@ class Places:
                 raise Refused("outside", f"`{shown}` may lead out of the workspace")
             if is_secret(part.translate(WILD)):
                 raise Refused("secret", f"`{shown}` may hold secrets")
-        yield from self._expanded(begin, parts[first:])
+        yield from self._expanded(begin, parts[first:], is_new=is_new)
 
     @staticmethod
     def _is_wild(part: str) -> bool:
         return any(mark in part for mark in GLOBS.values())
 
-    def _expanded(self, folder: str, parts: Sequence[str]) -> Iterator[str]:
+    def _expanded(self, folder: str, parts: Sequence[str], *, is_new: bool) -> Iterator[str]:
         if not parts:
             yield folder
         elif not self._is_wild(parts[0]):
-            yield from self._expanded(os.path.join(folder, parts[0]), parts[1:])
+            inner = os.path.join(folder, parts[0])
+            yield from self._expanded(inner, parts[1:], is_new=is_new)
         else:
             self._inside(folder, folder)
+            if is_new:
+                yield folder
             form = re.compile(fnmatch.translate(parts[0].translate(WILD)), re.DOTALL)
             for name in self._names(folder):
                 if form.match(name) and not name.startswith("."):
-                    yield from self._expanded(os.path.join(folder, name), parts[1:])
+                    inner = os.path.join(folder, name)
+                    yield from self._expanded(inner, parts[1:], is_new=is_new)
 
     def _names(self, folder: str) -> list[str]:
         try:
