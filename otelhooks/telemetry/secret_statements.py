@@ -44,8 +44,9 @@ _INSERT = (  # or MySQL's and SQLite's `REPLACE INTO`; SQL Server and `MERGE` le
     r"[^();]{0,64}\bvalues?\s{0,8}(?:row\s{0,8})?(?=\()"
 )
 _PARTS = (
-    r"(?s)'(?:''|%s[^'\\])*(?:'|\Z)|\"(?:\\.|[^\"\\])*(?:\"|\Z)|[(),;]"
-    r"|(\$(?:[^\W\d]\w{0,15})?\$)(?:(?!\1).)*(?:\1|\Z)|\$|(?:(?![(),;'\"$]).)+|\Z"
+    r"(?s)\\{1,7}\"(?:(?!\\{1,7}\").)*(?:\\{1,7}\"|\Z)"  # in a literal of a program
+    r"|'(?:''|%s[^'\\])*(?:'|\Z)|\"(?:\\.|[^\"\\])*(?:\"|\Z)|[(),;]"
+    r"|(\$(?:[^\W\d]\w{0,15})?\$)(?:(?!\1).)*(?:\1|\Z)|\$|(?:(?![(),;'\"$]|\\{1,7}\").)+|\Z"
 )
 _BACKSLASHES = (r"\\.|", r"\\|")
 """What a backslash in a literal is: an escape as in MySQL, or itself as in standard SQL."""

@@ -388,6 +388,7 @@ class TestInCode:
             ("INSERT IGNORE INTO u (a, pwd) VALUES (1, 'h2')", None),
             ("INSERT OR REPLACE INTO u (a, pwd) VALUES (1, 'h2')", None),
             ("REPLACE INTO u (a, pwd) VALUES (1, 'h2')", None),
+            ('"INSERT INTO u (a, pwd) VALUES (\\"x\\", \\"h2\\"), (\\"y\\", \\"h2\\")"', None),
             ("INSERT u (a, pwd) VALUES (1, 'h2')", None),
             ("MERGE INTO u WHEN NOT MATCHED THEN INSERT (a, pwd) VALUES (1, 'h2')", None),
             ("INSERT INTO \"my u\" AS v (a, pwd) VALUE (1, 'h2')", None),
