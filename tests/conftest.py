@@ -162,8 +162,8 @@ def own_data(
 ) -> Iterator[None]:
     """Point store, audit and every data folder at the test's own folder; forget outside settings.
 
-    The folder is `tmp_path` where a test has one. The others get a path where no folder is yet, as
-    to make one and to remove it takes longer than most tests.
+    The folder is `tmp_path` if the test uses it. Other tests get a path that does not exist yet:
+    making and removing a folder takes longer than most of them.
     """
     for name in [n for n in os.environ if n.startswith(("OTEL_", "OTELHOOKS_"))]:
         monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""What the environment of this process says to more than the settings.
+"""What the environment of this process says besides settings.
 
 Settings are read by `otelhooks.config`.
 """

@@ -51,7 +51,7 @@ _PARTS = (
 _BACKSLASHES = (r"\\.|", r"\\|")
 """What a backslash in a literal is: an escape as in MySQL, or itself as in standard SQL."""
 _LONGEST = 2048
-"""Characters in which a statement ends in whose literals a backslash stands for itself."""
+"""Most characters of a statement that is read with a backslash as an ordinary character."""
 _NO_SECRET = r"(?i)\s*(?:[?]|%s|%\(\w{1,64}\)s|[$:@]\w{1,64}|null|default)?\s*"
 _AROUND_NAMES = ' \t\r\n`"[]\\'
 
