@@ -239,6 +239,18 @@ def runs_code(text: str) -> str:
     return text
 
 
+def test_one_target_or_place_may_mean_several() -> None:
+    several = kit.seat("fake:(|Old)Tool.(run|arun)", Invoked, overrides=True)
+    part = kit.NotCovered("old ones", "none", module="fake", seats=(kit.listen("fake:(a|b)"),))
+    package = kit.Package("fake", ">=1", module="fake")
+    made = kit.Adapter("fake", package, seats=(several,), not_covered=(part,))
+    names = [f"fake.{tool}.{name}" for tool in ("Tool", "OldTool") for name in ("run", "arun")]
+    table: Any = made.packages[0].seats
+    assert [(one.name, one.overrides) for one in table] == [(name, True) for name in names]
+    assert [one.name for one in made.not_covered[0].seats] == ["fake.a", "fake.b"]
+    assert list(kit.BuiltIns({"fake:(a|b)": ("both",)}, {})) == ["fake:a", "fake:b"]
+
+
 def test_built_in_tools_are_known_by_class_or_function() -> None:
     table = kit.BuiltIns(
         here={

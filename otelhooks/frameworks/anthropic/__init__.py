@@ -117,20 +117,17 @@ ADAPTER = kit.Adapter(
     "anthropic",
     kit.Package("anthropic", ">=0.80,<3", module="anthropic"),
     seats=(
-        kit.seat("anthropic._base_client:SyncAPIClient.request", *_REQUESTS, overrides=True),
-        kit.seat("anthropic._base_client:AsyncAPIClient.request", *_REQUESTS, overrides=True),
+        kit.seat(
+            "anthropic._base_client:(Sync|Async)APIClient.request", *_REQUESTS, overrides=True
+        ),
         kit.listen("anthropic._base_client:start_api_call_span", call_span, required=False),
         kit.listen(f"{_RUNNER}:start_tool_runner_span", runner_span, required=False),
-        *(
-            kit.seat(f"{_FUNCTIONS}:{name}.call", Tool, overrides=True)
-            for name in (
-                *("BetaFunctionTool", "BetaAsyncFunctionTool"),
-                *("BetaBuiltinFunctionTool", "BetaAsyncBuiltinFunctionTool"),
-            )
-        ),
-        *(
-            kit.seat(f"{_TOOLSETS}:{name}.tool_result", Member, overrides=True, required=False)
-            for name in ("BetaRunnableToolset", "BetaAsyncRunnableToolset")
+        kit.seat(f"{_FUNCTIONS}:Beta(|Async)(|Builtin)FunctionTool.call", Tool, overrides=True),
+        kit.seat(
+            f"{_TOOLSETS}:Beta(|Async)RunnableToolset.tool_result",
+            Member,
+            overrides=True,
+            required=False,
         ),
     ),
     not_covered=(

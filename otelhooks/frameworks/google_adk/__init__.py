@@ -30,7 +30,7 @@ __all__ = ["ADAPTER"]
 _BASE, _AGENT = "google.adk.tools.base_tool", "google.adk.agents.base_agent"
 _EXECUTOR = "google.adk.code_executors.base_code_executor:BaseCodeExecutor"
 _PLUGINS = "google.adk.plugins.plugin_manager:PluginManager"
-_TRACING = "google.adk.telemetry.tracing:trace_"
+_TRACING = "google.adk.telemetry.tracing:trace_(tool_call|merged_tool_calls|call_llm|send_data)"
 
 ADAPTER = kit.Adapter(
     "google_adk",
@@ -51,17 +51,13 @@ ADAPTER = kit.Adapter(
             kind="async generator",
             overrides=True,
         ),
-        kit.seat(f"{_AGENT}:BaseAgent.run_async", SubAgent),
-        kit.seat(f"{_AGENT}:BaseAgent.run_live", SubAgent),
+        kit.seat(f"{_AGENT}:BaseAgent.run_(async|live)", SubAgent),
         kit.seat("google.adk.runners:Runner.run_async", AgentRun, entry=True),
         kit.seat("google.adk.runners:Runner.run_live", LiveRun, entry=True),
         kit.listen(
             "google.adk.platform.thread:create_thread", in_context, required=False, copies=True
         ),
-        *(
-            kit.listen(f"{_TRACING}{name}", telemetry.not_on_ours, required=False, copies=True)
-            for name in ("tool_call", "merged_tool_calls", "call_llm", "send_data")
-        ),
+        kit.listen(_TRACING, telemetry.not_on_ours, required=False, copies=True),
     ),
     not_covered=(
         kit.NotCovered(

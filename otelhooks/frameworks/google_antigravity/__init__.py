@@ -42,18 +42,9 @@ _CONNECTION = f"{_LOCAL}.local_connection:LocalConnection"
 _EVENTS = f"{_LOCAL}.event_processor"
 _PROCESSOR = f"{_EVENTS}:LocalHarnessEventProcessor"
 _HOOKS = "google.antigravity.hooks.hook_runner:HookRunner"
-_NATIVE = "google.antigravity.utils.otel"
-
-_NATIVE_HOOKS = (
-    "OTelSessionStartHook",
-    "OTelSessionEndHook",
-    "OTelPreTurnHook",
-    "OTelPostTurnHook",
-    "OTelPreStepHook",
-    "OTelPostStepHook",
-    "OTelPreToolCallHook",
-    "OTelPostToolCallHook",
-    "OTelOnToolErrorHook",
+_NATIVE = (
+    "google.antigravity.utils.otel:OTel(SessionStart|SessionEnd|PreTurn|PostTurn|PreStep|PostStep|"
+    "PreToolCall|PostToolCall|OnToolError)Hook.run"
 )
 
 _SEATS = (
@@ -78,10 +69,7 @@ _SEATS = (
     kit.listen(f"{_PROCESSOR}.process_event", events.see_event),
     kit.listen(f"{_HOOKS}.dispatch_pre_step", events.see_first_step),
     kit.listen(f"{_HOOKS}.dispatch_post_step", events.see_last_step),
-    *(
-        kit.listen(f"{_NATIVE}:{name}.run", events.skip_native, required=False)
-        for name in _NATIVE_HOOKS
-    ),
+    kit.listen(_NATIVE, events.skip_native, required=False),
 )
 
 ADAPTER = kit.Adapter(

@@ -426,12 +426,10 @@ ADAPTER = kit.Adapter(
     "google_genai",
     kit.Package("google-genai", ">=1.40,<4", module="google.genai"),
     seats=(
-        kit.seat(f"{_MODELS}:Models._generate_content", Generated),
-        kit.seat(f"{_MODELS}:AsyncModels._generate_content", Generated),
+        kit.seat(f"{_MODELS}:(|Async)Models._generate_content", Generated),
         kit.seat(f"{_MODELS}:Models._generate_content_stream", Streamed),
         kit.seat(f"{_MODELS}:AsyncModels._generate_content_stream", Opened),
-        kit.seat(_INVOKE, Tool),
-        kit.seat(f"{_INVOKE}_async", Tool),
+        kit.seat(f"{_INVOKE}(|_async)", Tool),
     ),
     not_covered=(
         kit.NotCovered("live sessions, interactions, batches", "they pass no seat"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from otelhooks.errors import ConfigError
+from otelhooks.frameworks.kit.objects.classes import each
 from otelhooks.frameworks.kit.passages import Guarded, Listening, Passage
 from otelhooks.patching import adapters
 from otelhooks.patching.adapters import NotCovered, Table
@@ -15,6 +16,8 @@ from otelhooks.patching.seats import Seat
 from otelhooks.pipeline.leads import Lead, register
 
 __all__ = ["Adapter", "NotCovered", "Package", "listen", "seat"]
+
+_Part = TypeVar("_Part", adapters.Package, NotCovered)
 
 
 def seat(
@@ -34,7 +37,8 @@ def seat(
     """Return a seat that creates an object of a class for each call.
 
     Args:
-        target: ``module:function`` or ``module:Class.method``, where callers look it up.
+        target: ``module:function`` or ``module:Class.method``, where callers look it up. ``(a|b)``
+            in it means either: a seat for each.
         passage: The adapter's class.
         *others: Classes for calls that the first one skips, tried in order.
         kind: What the function must return, one of `functions.KINDS`; detected if the function
@@ -160,6 +164,16 @@ def Adapter(
         register(module, name, Lead(*lead))
     if seats:
         packages = (packages[0]._replace(seats=tuple(seats)), *packages[1:])
-    return adapters.Adapter(
-        framework, packages, tuple(not_covered), built_in, tuple(in_part), options, offline
+    guarded, others = tuple(map(_spelled_out, packages)), tuple(map(_spelled_out, not_covered))
+    return adapters.Adapter(framework, guarded, others, built_in, tuple(in_part), options, offline)
+
+
+def _spelled_out(part: _Part) -> _Part:
+    """Return a package, or what is not covered, with a seat for each function that one means."""
+    table: Any = part.seats
+    seats = (
+        seat._replace(module=module, target=target)
+        for seat in table
+        for module, target in map(_parts, each(f"{seat.module}:{seat.target}"))
     )
+    return part._replace(seats=tuple(seats))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from otelhooks.frameworks.kit.mcp.servers import name_at
+from otelhooks.frameworks.kit.objects.classes import each
 from otelhooks.patching.builtin import BuiltIn, look_up, parts_of
 from otelhooks.pipeline.hosted_tools import hosted_as
 from otelhooks.types import normalize_builtin_tool_name
@@ -35,13 +36,15 @@ class _Seen(weakref.ref[Any]):
 class BuiltIns(dict[str, BuiltIn]):
     """A framework's own tools, by ``module:name`` of the class or function that defines each.
 
+    ``(a|b)`` in a place means either.
+
     Args:
         here: Tools that run in this process: name, canonical names, kind.
         hosted: Tools that run at the model's provider, in the same form.
     """
 
     def __init__(self, here: _Entries, hosted: _Entries) -> None:
-        super().__init__({key: BuiltIn(*one) for key, one in here.items()})
+        super().__init__({at: BuiltIn(*one) for key, one in here.items() for at in each(key)})
         self.update({k: BuiltIn(*one)._replace(is_hosted=True) for k, one in hosted.items()})
         self.look_up = functools.lru_cache(maxsize=1024)(functools.partial(look_up, self))
 

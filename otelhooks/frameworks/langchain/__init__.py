@@ -48,6 +48,7 @@ SUPPORTED = ">=1.0,<2"
 
 _TOOL = "langchain_core.tools.base:BaseTool"
 _MODEL = "langchain_core.language_models.chat_models:BaseChatModel"
+_EVENTS = f"{_MODEL}.(_|_a)iter_v2_events"
 _GRAPH = "langgraph.pregel.main:Pregel"
 _RUNNER = "langgraph.pregel._runner"
 _NODE = "langgraph.prebuilt.tool_node:ToolNode"
@@ -62,26 +63,19 @@ _CORE = (
     kit.seat(f"{_TOOL}.arun", ToolRun, kind="coroutine", overrides=True),
     kit.seat(f"{_TOOL}.invoke", InvokeRun, overrides=True),
     kit.seat(f"{_TOOL}.ainvoke", InvokeRun, kind="coroutine", overrides=True),
-    kit.seat(f"{_MODEL}._generate_with_cache", models.ChatCall),
-    kit.seat(f"{_MODEL}._agenerate_with_cache", models.ChatCall),
-    kit.seat(f"{_MODEL}.stream", models.StreamedCall, entry=True),
-    kit.seat(f"{_MODEL}.astream", models.StreamedCall, entry=True),
-    *(
-        kit.seat(f"{_MODEL}.{name}", models.EventsCall, required=must, since=since, until=until)
-        for name in ("_iter_v2_events", "_aiter_v2_events")
-        for must, since, until in ((True, "1.4.0", None), (False, None, "1.4.0"))
-    ),
+    kit.seat(f"{_MODEL}.(_|_a)generate_with_cache", models.ChatCall),
+    kit.seat(f"{_MODEL}.(|a)stream", models.StreamedCall, entry=True),
+    kit.seat(_EVENTS, models.EventsCall, since="1.4.0"),
+    kit.seat(_EVENTS, models.EventsCall, required=False, until="1.4.0"),
 )
 
 _GRAPHS = (
-    kit.seat(f"{_GRAPH}.stream", GraphRun, entry=True),
-    kit.seat(f"{_GRAPH}.astream", GraphRun, entry=True),
+    kit.seat(f"{_GRAPH}.(|a)stream", GraphRun, entry=True),
     # without them, a trace has no nodes
     kit.listen(f"{_RUNNER}:run_with_retry", node, required=False),
     kit.listen(f"{_RUNNER}:arun_with_retry", anode, required=False),
     # without it, filled-in plain data is shown to rules
-    kit.listen(f"{_NODE}._inject_tool_args", note, required=False),
-    kit.listen(f"{_NODE}.inject_tool_args", note, required=False),
+    kit.listen(f"{_NODE}.(|_)inject_tool_args", note, required=False),
 )
 
 
@@ -90,17 +84,14 @@ class _Summary(Compaction):
 
 
 _AGENTS = (
-    kit.seat(f"{_SUMMARY}._create_summary", _Summary, required=False),
-    kit.seat(f"{_SUMMARY}._acreate_summary", _Summary, required=False),
+    kit.seat(f"{_SUMMARY}.(_|_a)create_summary", _Summary, required=False),
     kit.listen(f"{_EARLIER_NODE}._inject_tool_args", note, required=False, until="1.0.3"),
     *SHELLS,
 )
 
 _CHAINS = (
-    kit.seat(f"{_CHAIN}.invoke", ChainRun, entry=True),
-    kit.seat(f"{_CHAIN}.ainvoke", ChainRun, entry=True),
-    kit.seat(f"{_EXECUTOR}.stream", ChainRun, entry=True),
-    kit.seat(f"{_EXECUTOR}.astream", ChainRun, entry=True),
+    kit.seat(f"{_CHAIN}.(|a)invoke", ChainRun, entry=True),
+    kit.seat(f"{_EXECUTOR}.(|a)stream", ChainRun, entry=True),
 )
 
 
@@ -149,10 +140,7 @@ ADAPTER = kit.Adapter(
             "its tools run on a server",
             distribution="langgraph",
             module=_REMOTE,
-            seats=tuple(
-                kit.listen(f"{_REMOTE}:RemoteGraph.{name}")
-                for name in ("stream", "astream", "invoke", "ainvoke")
-            ),
+            seats=(kit.listen(f"{_REMOTE}:RemoteGraph.(|a)(stream|invoke)"),),
         ),
         kit.NotCovered(
             "the code interpreter",

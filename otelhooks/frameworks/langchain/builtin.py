@@ -120,15 +120,7 @@ _TOOLS = {
 }
 
 
-def _each(place: str) -> Iterator[str]:
-    """Yield each place that one means: ``(a|b)`` in it is either."""
-    head, is_several, rest = place.partition("(")
-    inside, _, tail = rest.partition(")")
-    for one in inside.split("|"):
-        yield from _each(f"{head}{one}{tail}") if is_several else (place,)
-
-
-TABLE = kit.BuiltIns({each: what for place, what in _TOOLS.items() for each in _each(place)}, {})
+TABLE = kit.BuiltIns(_TOOLS, {})
 """What defines a tool -> what it is; more lines than one release has."""
 
 SHELL = TABLE[f"{_LANGCHAIN}.shell_tool:_PersistentShellTool"]

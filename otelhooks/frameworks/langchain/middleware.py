@@ -17,8 +17,10 @@ from otelhooks.frameworks.langchain.tools import ToolRun
 __all__ = ["EDITORS", "SHELLS"]
 
 _SHELL = "langchain.agents.middleware.shell_tool:ShellToolMiddleware._run_shell_tool"
-_EDITS = "langchain_anthropic.middleware.anthropic_tools"
-_STEPS = ("view", "create", "str_replace", "insert", "delete", "rename")
+_EDITS = (
+    "langchain_anthropic.middleware.anthropic_tools:_(State|Filesystem)ClaudeFileToolMiddleware"
+)
+_STEPS = "_handle_(view|create|str_replace|insert|delete|rename)"
 
 
 class _Answered(ToolRun):
@@ -61,8 +63,4 @@ class _EditorRun(_Answered):
 
 
 SHELLS = (kit.seat(_SHELL, _ShellRun, required=False, until="1.0.6"),)
-EDITORS = tuple(
-    kit.seat(f"{_EDITS}:_{kind}ClaudeFileToolMiddleware._handle_{step}", _EditorRun, until="1.0.4")
-    for kind in ("State", "Filesystem")
-    for step in _STEPS
-)
+EDITORS = (kit.seat(f"{_EDITS}.{_STEPS}", _EditorRun, until="1.0.4"),)

@@ -29,56 +29,42 @@ _ENGINES = "llama_index.core.query_engine"
 _SUB = f"{_ENGINES}.sub_question_query_engine:SubQuestionQueryEngine"
 _ROUTERS, _JOINS = f"{_ENGINES}.router_query_engine", f"{_ENGINES}.sql_join_query_engine"
 _RETRIEVERS = "llama_index.core.retrievers.router_retriever"
-_AGENT = "llama_index.core.agent.workflow.base_agent:BaseWorkflowAgent"
-_WORKFLOW = "llama_index.core.agent.workflow.multi_agent_workflow:AgentWorkflow"
+_AGENTS = (
+    "llama_index.core.agent.workflow."
+    "(base_agent:BaseWorkflowAgent|multi_agent_workflow:AgentWorkflow)"
+)
 
 ADAPTER = kit.Adapter(
     "llama_index",
     kit.Package("llama-index-core", ">=0.14.8,<0.15", module="llama_index.core"),
     seats=(
         kit.seat(f"{_TYPES}:BaseTool.__call__", Tool, overrides=True),
-        kit.seat(f"{_TYPES}:AsyncBaseTool.call", Tool, overrides=True),
-        kit.seat(f"{_TYPES}:AsyncBaseTool.acall", Tool, overrides=True),
-        kit.seat(f"{_AGENT}.run", Run, entry=True, overrides=True),
-        kit.seat(f"{_WORKFLOW}.run", Run, entry=True, overrides=True),
-        *(
-            kit.listen(f"{owner}.{name}", step, overrides=True)
-            for owner in (_AGENT, _WORKFLOW)
-            for name in STEPS
-        ),
+        kit.seat(f"{_TYPES}:AsyncBaseTool.(|a)call", Tool, overrides=True),
+        kit.seat(f"{_AGENTS}.run", Run, entry=True, overrides=True),
+        kit.listen(f"{_AGENTS}.({'|'.join(STEPS)})", step, overrides=True),
         kit.listen("workflows.context.context:Context.write_event_to_stream", tell),
-        kit.seat(f"{_SUB}._query_subq", SubQuestion),
-        kit.seat(f"{_SUB}._aquery_subq", SubQuestion),
-        kit.listen(f"{_ROUTERS}:RouterQueryEngine._query", route, overrides=True),
-        kit.listen(f"{_ROUTERS}:RouterQueryEngine._aquery", route, overrides=True),
-        kit.listen(f"{_RETRIEVERS}:RouterRetriever._retrieve", route_retrievers, overrides=True),
-        kit.listen(f"{_RETRIEVERS}:RouterRetriever._aretrieve", route_retrievers, overrides=True),
-        kit.seat(f"{_MODEL}.chat", Chat, overrides=True),
-        kit.seat(f"{_MODEL}.achat", Chat, overrides=True),
-        kit.seat(f"{_MODEL}.stream_chat", returning(Streamed), overrides=True),
-        kit.seat(f"{_MODEL}.astream_chat", returning(Streamed), overrides=True),
-        kit.seat(f"{_MODEL}.complete", Completion, overrides=True),
-        kit.seat(f"{_MODEL}.acomplete", Completion, overrides=True),
-        kit.seat(f"{_MODEL}.stream_complete", returning(StreamedCompletion), overrides=True),
-        kit.seat(f"{_MODEL}.astream_complete", returning(StreamedCompletion), overrides=True),
+        kit.seat(f"{_SUB}.(_|_a)query_subq", SubQuestion),
+        kit.listen(f"{_ROUTERS}:RouterQueryEngine.(_|_a)query", route, overrides=True),
+        kit.listen(
+            f"{_RETRIEVERS}:RouterRetriever.(_|_a)retrieve", route_retrievers, overrides=True
+        ),
+        kit.seat(f"{_MODEL}.(|a)chat", Chat, overrides=True),
+        kit.seat(f"{_MODEL}.(|a)stream_chat", returning(Streamed), overrides=True),
+        kit.seat(f"{_MODEL}.(|a)complete", Completion, overrides=True),
+        kit.seat(f"{_MODEL}.(|a)stream_complete", returning(StreamedCompletion), overrides=True),
     ),
     not_covered=(
         kit.NotCovered(
             "a `ToolRetrieverRouterQueryEngine`",
             "it calls what is behind the tools that it finds",
             module=_ROUTERS,
-            seats=tuple(
-                kit.listen(f"{_ROUTERS}:ToolRetrieverRouterQueryEngine.{name}")
-                for name in ("_query", "_aquery")
-            ),
+            seats=(kit.listen(f"{_ROUTERS}:ToolRetrieverRouterQueryEngine.(_|_a)query"),),
         ),
         kit.NotCovered(
             "a `SQLJoinQueryEngine`",
             "it calls what is behind its tools",
             module=_JOINS,
-            seats=tuple(
-                kit.listen(f"{_JOINS}:SQLJoinQueryEngine.{name}") for name in ("_query", "_aquery")
-            ),
+            seats=(kit.listen(f"{_JOINS}:SQLJoinQueryEngine.(_|_a)query"),),
         ),
         kit.NotCovered("`tool.fn`, `tool.async_fn`", "calling them is plain Python"),
         kit.NotCovered(

@@ -76,8 +76,7 @@ _SESSIONS = (
     _in_1(f"{_EARLIER}.__aexit__", connections.left),
     _in_2(f"{_SESSION}.__aenter__", connections.entered),
     _in_2(f"{_SESSION}.__aexit__", connections.left),
-    _in_2(f"{_SERVER}.runner:serve_loop", connections.served, copies=True),
-    _in_2(f"{_SERVER}.runner:serve_dual_era_loop", connections.served, copies=True),
+    _in_2(f"{_SERVER}.runner:serve_(|dual_era_)loop", connections.served, copies=True),
 )
 """Seats that see how long sessions last."""
 

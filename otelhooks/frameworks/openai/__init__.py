@@ -39,8 +39,7 @@ ADAPTER = kit.Adapter(
     "openai",
     kit.Package("openai", ">=1.92,<4", module="openai"),
     seats=(
-        kit.seat("openai._base_client:SyncAPIClient.request", *_REQUESTS, overrides=True),
-        kit.seat("openai._base_client:AsyncAPIClient.request", *_REQUESTS, overrides=True),
+        kit.seat("openai._base_client:(Sync|Async)APIClient.request", *_REQUESTS, overrides=True),
         *SEATS,
     ),
     not_covered=(

@@ -123,15 +123,9 @@ async def _awaited(handler: Callable[[Any], Any], arguments: Any) -> Any:
 
 
 SEATS = (
-    *(
-        kit.seat(
-            f"{_RUNNER}:{name}ResponsesToolRunner._execute_function", RunnerCall, required=False
-        )
-        for name in ("", "Async")
+    kit.seat(
+        f"{_RUNNER}:(|Async)ResponsesToolRunner._execute_function", RunnerCall, required=False
     ),
     kit.listen(f"{_DECISIONS}:_Run.candidates", guard_candidates, required=False),
-    *(
-        kit.listen(f"{_SESSION}:{name}ToolDispatcher.dispatch", guard_handler, required=False)
-        for name in ("", "Async")
-    ),
+    kit.listen(f"{_SESSION}:(|Async)ToolDispatcher.dispatch", guard_handler, required=False),
 )

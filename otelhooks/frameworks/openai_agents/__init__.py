@@ -48,8 +48,7 @@ ADAPTER = kit.Adapter(
             f"{_TOOL}:FunctionTool.on_invoke_tool", tools.FunctionCall, kind="coroutine", field=True
         ),
         _in_field(f"{_TOOL}:CustomTool.on_invoke_tool", tools.CustomCall, since="0.14"),
-        _in_field(f"{_TOOL}:ShellTool.executor", tools.ShellCall),
-        _in_field(f"{_TOOL}:LocalShellTool.executor", tools.ShellCall),
+        _in_field(f"{_TOOL}:(|Local)ShellTool.executor", tools.ShellCall),
         kit.seat(f"{_TOOL}:ApplyPatchTool.editor", tools.PatchCall, kind="either", field=_EDITS),
         kit.listen(
             f"{_TOOL}:maybe_invoke_function_tool_failure_error_function", tools.note_failure

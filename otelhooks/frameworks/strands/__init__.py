@@ -38,16 +38,13 @@ ADAPTER = kit.Adapter(
         kit.seat(
             "strands.tools.decorator:DecoratedFunctionTool.__call__", FunctionCall, overrides=True
         ),
-        kit.seat(f"{_CLIENT}.call_tool_async", ClientCall),
-        kit.seat(f"{_CLIENT}.call_tool_sync", ClientCall),
+        kit.seat(f"{_CLIENT}.call_tool_(async|sync)", ClientCall),
         kit.seat(
             "strands.models.model:Model.stream", ModelCall, overrides=True, kind="async generator"
         ),
-        kit.seat("strands.multiagent.graph:Graph.stream_async", Workflow, entry=True),
-        kit.seat("strands.multiagent.swarm:Swarm.stream_async", Workflow, entry=True),
+        kit.seat("strands.multiagent.(graph:Graph|swarm:Swarm).stream_async", Workflow, entry=True),
         kit.seat("strands.agent.agent:Agent.stream_async", AgentRun, entry=True, overrides=True),
-        kit.listen(f"{_TRACER}.start_agent_span", native_span),
-        kit.listen(f"{_TRACER}.start_multiagent_span", native_span),
+        kit.listen(f"{_TRACER}.start_(|multi)agent_span", native_span),
     ),
     not_covered=(
         kit.NotCovered("the function under `@tool`", "what is called is plain Python"),

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-__all__ = ["is_a", "native", "subclass"]
+__all__ = ["each", "is_a", "native", "subclass"]
+
+
+def each(path: str) -> Iterator[str]:
+    """Yield each path that one means: ``(a|b)`` in it is either."""
+    head, is_several, rest = path.partition("(")
+    inside, _, tail = rest.partition(")")
+    for one in inside.split("|"):
+        yield from each(f"{head}{one}{tail}") if is_several else (path,)
 
 
 def native(path: str, of: Any = None) -> Any:
