@@ -260,14 +260,11 @@ def _without_none(args: dict[str, Any]) -> dict[str, Any]:
 
 # -- patches, computer ------------------------------------------------------------------------
 
-_patch_call: ContextVar[str | None] = ContextVar("otelhooks-openai-agents-patch", default=None)
 
-
-async def note_patch(wrapped: Any, owner: Any, **given: Any) -> Any:
-    """Keep the id of a call of ``ApplyPatchTool``, which an operation lacks."""
-    id = field(getattr(given.get("call"), "tool_call", None), "call_id")
-    with outer.known(_patch_call, id or None):
-        return await wrapped(**given)
+def note_patch(wrapped: Any, owner: Any, *, call: Any, **given: Any) -> Any:
+    """Note the id of a call of ``ApplyPatchTool``, which an operation lacks."""
+    id = field(call.tool_call, "call_id")
+    return outer.noted(call.apply_patch_tool, id, wrapped, call=call, **given)
 
 
 def _patched(status: str, text: str) -> Any:
@@ -282,7 +279,7 @@ class PatchCall(Tool):
 
     def read(self, tool: Any, operation: Any) -> None:
         """Read the methods of ``ApplyPatchTool.editor``."""
-        self.given, self.name, self.id = operation, tool.name, _patch_call.get()
+        self.given, self.name, self.id = operation, tool.name, outer.id_for(tool) or None
         names = ("type", "path", "diff", "move_to")
         self.take(_without_none({name: getattr(operation, name, None) for name in names}))
         self.canonical, self.kind = patch_names((operation,)), "file_write"
@@ -341,11 +338,42 @@ class ComputerCall(Tool):
 # -- hand-offs --------------------------------------------------------------------------------
 
 
-class HandOff(Tool):
+class HandOffFunction(Tool):
+    """The function of a hand-off: under `HandOff`, or alone in a realtime session.
+
+    Alone, a refusal raises: what the function returns is an agent.
+    """
+
+    group = _INVOKE
+
+    def read(self, handoff: Any, context: Any, text: Any) -> None:
+        """Read ``Handoff.on_invoke_handoff``."""
+        self.within(context, handoff.tool_name, handoff.tool_description)
+        self.take(text)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        return wrapped(self.given, args)
+
+    def denied(self, reason: str) -> Any:
+        """Raise: no agent could represent a refusal."""
+        raise self.exception(reason)
+
+    def value(self, raw: Any) -> Any:
+        """Return the name of the agent that continues."""
+        return getattr(raw, "name", None)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Change nothing: the next agent is not a text that could be replaced."""
+        return raw
+
+
+class HandOff(HandOffFunction):
     """The first hand-off that the model asked for; the SDK ignores others.
 
     The run continues with another agent, or with the same one if it is refused.
     """
+
+    group = ""
 
     def read(self, owner: Any, **given: Any) -> None:
         """Read ``execute_handoffs``."""
@@ -392,40 +420,7 @@ class HandOff(Tool):
         )
 
     def value(self, raw: Any) -> Any:
-        """Return the name of the agent that continues."""
-        return getattr(getattr(raw.next_step, "new_agent", None), "name", None)
-
-    def with_value(self, raw: Any, value: Any) -> Any:
-        """Change nothing: the next agent is not a text that could be replaced."""
-        return raw
+        return super().value(getattr(raw.next_step, "new_agent", None))
 
     def recovered(self, value: Any) -> Any:
         return self.denied(str(value))
-
-
-class HandOffFunction(Tool):
-    """The function of a hand-off: under `HandOff`, or alone in a realtime session.
-
-    Alone, a refusal raises: what the function returns is an agent.
-    """
-
-    group = _INVOKE
-
-    def read(self, handoff: Any, context: Any, text: Any) -> None:
-        """Read ``Handoff.on_invoke_handoff``."""
-        self.within(context, handoff.tool_name, handoff.tool_description)
-        self.take(text)
-
-    def call(self, wrapped: Any, args: Any) -> Any:
-        return wrapped(self.given, args)
-
-    def denied(self, reason: str) -> Any:
-        """Raise: no agent could represent a refusal."""
-        raise self.exception(reason)
-
-    def value(self, raw: Any) -> Any:
-        return getattr(raw, "name", None)
-
-    def with_value(self, raw: Any, value: Any) -> Any:
-        """Change nothing: it is an agent."""
-        return raw
