@@ -170,6 +170,19 @@ def test_texts_of_an_answer_are_joined_as_the_framework_joins_them(fake) -> None
     assert seen == ["one\ntwo"]
 
 
+def test_a_framework_may_name_a_provider_its_own_way(fake, exporter) -> None:
+    class Named(Chat):
+        def read(self, owner: Any, messages: Any) -> None:
+            super().read(owner, messages)
+            self.provider = messages[0].parts[0].content
+
+    module, names = fake(kit.seat("fake:chat", Named)), ("bedrock_converse", "vertex_ai", "acme")
+    for name in names:
+        module.chat([message("user", text(name))])
+    found = [one.attributes["gen_ai.provider.name"] for one in exporter.get_finished_spans()]
+    assert found == ["aws.bedrock", "gcp.vertex_ai", "acme"]
+
+
 def test_parts_of_one_role_are_one_message_in_captured_content(fake, exporter) -> None:
     module = fake(kit.seat("fake:chat", Chat), capture_content="SPAN_ONLY")
     module.chat([message("user", text("look"), picture()), message("model", text("a cat"))])

@@ -17,10 +17,27 @@ from otelhooks.pipeline.drivers import Operation
 from otelhooks.pipeline.frames import Op, current_frame, current_scope
 from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat, model
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.records import semconv
 from otelhooks.telemetry.content import messages as as_messages
 from otelhooks.telemetry.content import parse_arguments
 
 __all__ = ["ModelCall", "Part", "PartTable"]
+
+_PROVIDERS = {
+    name: provider
+    for provider, names in {
+        semconv.PROVIDER_AWS_BEDROCK: "amazon_bedrock bedrock bedrock_converse",
+        semconv.PROVIDER_AZURE_AI_INFERENCE: "azure_ai azure_inference",
+        semconv.PROVIDER_AZURE_AI_OPENAI: "azure azure_openai",
+        semconv.PROVIDER_GCP_GEMINI: "gemini google_genai",
+        semconv.PROVIDER_GCP_VERTEX_AI: "google_vertexai vertex vertex_ai",
+        semconv.PROVIDER_IBM_WATSONX_AI: "ibm watsonx",
+        semconv.PROVIDER_MISTRAL_AI: "mistral mistralai",
+        semconv.PROVIDER_X_AI: "xai",
+    }.items()
+    for name in names.split()
+}
+"""What frameworks call providers -> ``gen_ai.provider.name``; any other name is used as it is."""
 
 
 class Part(NamedTuple):
@@ -258,6 +275,7 @@ class ModelCall(Passage, ModelRequest):
         return ModelRequest.note_first_chunk(self)
 
     def steps(self, rt: Runtime) -> Operation:
+        self.provider = _PROVIDERS.get(self.provider, self.provider)
         return model(rt, _Seat(self), self)
 
     def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:

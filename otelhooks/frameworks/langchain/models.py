@@ -10,26 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.langchain.fields import field
 from otelhooks.frameworks.langchain.hosted import hosted
 from otelhooks.frameworks.langchain.listeners import is_streaming, without_tokens
 
 __all__ = ["ChatCall", "EventsCall", "StreamedCall", "events_of", "know_tools"]
-
-_PROVIDERS = {
-    "amazon_bedrock": semconv.PROVIDER_AWS_BEDROCK,
-    "azure": semconv.PROVIDER_AZURE_AI_OPENAI,
-    "azure_openai": semconv.PROVIDER_AZURE_AI_OPENAI,
-    "bedrock": semconv.PROVIDER_AWS_BEDROCK,
-    "google_genai": semconv.PROVIDER_GCP_GEMINI,
-    "google_vertexai": semconv.PROVIDER_GCP_VERTEX_AI,
-    "ibm": semconv.PROVIDER_IBM_WATSONX_AI,
-    "mistral": semconv.PROVIDER_MISTRAL_AI,
-    "mistralai": semconv.PROVIDER_MISTRAL_AI,
-    "xai": semconv.PROVIDER_X_AI,
-}
-"""``ls_provider`` of langchain -> ``gen_ai.provider.name``; any other is used as it is."""
 
 _MESSAGE = "langchain_core.messages.base:BaseMessage"
 _message_of = operator.attrgetter("message")
@@ -103,7 +88,6 @@ class ChatCall(kit.ModelCall):
         told: Mapping[str, Any] = about or {}
         name = told.get("ls_model_name")
         name = name or field(model, "model_name") or field(model, "model")
-        provider = str(told.get("ls_provider") or "").lower()
         settings = {
             "temperature": told.get("ls_temperature"),
             "max_tokens": told.get("ls_max_tokens"),
@@ -112,7 +96,7 @@ class ChatCall(kit.ModelCall):
             "response_format": further.get("response_format"),
         }
         self.model = name if isinstance(name, str) else ""
-        self.provider = _PROVIDERS.get(provider, provider)
+        self.provider = str(told.get("ls_provider") or "").lower()
         self.messages, self.tools = messages, further.get("tools") or []
         self.given = messages
         self.settings = {key: one for key, one in settings.items() if one is not None}

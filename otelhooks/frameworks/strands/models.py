@@ -13,13 +13,6 @@ from otelhooks.frameworks.strands.tools import Tool, locate
 
 __all__ = ["ModelCall", "blocks"]
 
-_PROVIDERS = {
-    "bedrock": "aws.bedrock",
-    "gemini": "gcp.gemini",
-    "mistral": "mistral_ai",
-    "openai_responses": "openai",
-}
-
 
 def _text_events(part: kit.Part) -> list[Any]:
     return [_event("BlockStart", start={}), _event("BlockDelta", delta={"text": part.text}), _END]
@@ -95,7 +88,7 @@ class ModelCall(kit.ModelCall):
         config = dict(model.get_config() or {})
         self.model, self.settings = str(config.pop("model_id", None) or ""), config
         module = type(model).__module__.rpartition(".")[2]
-        self.provider = _PROVIDERS.get(module, module)
+        self.provider = module.removesuffix("_responses")
         system = further.get("system_prompt_content") or (
             [{"text": system_prompt}] if system_prompt else []
         )
