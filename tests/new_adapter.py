@@ -76,9 +76,7 @@ async def _run(trial: trials.Trial) -> str:
     raise NotImplementedError("make an agent of TITLE, and run it")
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    return trials.prove("NAME", "DISTRIBUTION", "NAME", {"run": _run})
+prove = trials.Proving("NAME", {"run": _run})
 '''
 
 TESTS = '''"""TITLE: contract on every path."""

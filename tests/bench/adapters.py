@@ -65,17 +65,8 @@ def rows(framework: str, rounds: int) -> list[Row]:
 
 def first_path(framework: str) -> Callable[[trials.Trial], Any]:
     """Return the first path of a framework's proof."""
-    found: list[Any] = []
-
-    def keep(name: str, distribution: str, module: str, paths: Any, **settings: Any) -> None:
-        found.extend(paths.values())
-
-    prove, trials.prove = trials.prove, keep
-    try:
-        importlib.import_module(f"otelhooks.frameworks.{framework}.scripted").prove()
-    finally:
-        trials.prove = prove
-    return found[0]
+    prove = importlib.import_module(f"otelhooks.frameworks.{framework}.scripted").prove
+    return next(iter(prove.paths.values()))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,4 @@ async def _run(trial: trials.Trial) -> str:
         return (await run.until_done()).content[0].text
 
 
-def prove() -> Any:
-    """Run a loop that knows nothing of otelhooks, and the tool runner, against a deny."""
-    paths = {"create": _loop, "tool_runner": _run}
-    return trials.prove("anthropic", "anthropic", "anthropic", paths)
+prove = trials.Proving("anthropic", {"create": _loop, "tool_runner": _run})

@@ -121,14 +121,10 @@ async def _query(trial: trials.Trial) -> str:
     return answer
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    command = ("Bash", {"command": "echo ran", "description": "Print."})
-    return trials.prove(
-        "claude_agent_sdk",
-        "claude-agent-sdk",
-        "claude_agent_sdk",
-        {"tool in this process": _query, "built-in tool": _query},
-        own={"built-in tool": (((command,), *trials.STEPS[1:]),)},
-        denied=("*/danger", "run_command"),
-    )
+_COMMAND = ("Bash", {"command": "echo ran", "description": "Print."})
+prove = trials.Proving(
+    "claude_agent_sdk",
+    {"tool in this process": _query, "built-in tool": _query},
+    own={"built-in tool": (((_COMMAND,), *trials.STEPS[1:]),)},
+    denied=("*/danger", "run_command"),
+)

@@ -87,8 +87,5 @@ async def _crew(trial: trials.Trial) -> str:
     return (await anyio.to_thread.run_sync(crew.kickoff)).raw
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    paths = {"Agent.kickoff": _kickoff, "kickoff_async": _akickoff}
-    paths |= {"text format": _text, "Crew.kickoff": _crew}
-    return trials.prove("crewai", "crewai", "crewai", paths)
+_PATHS = {"Agent.kickoff": _kickoff, "kickoff_async": _akickoff}
+prove = trials.Proving("crewai", {**_PATHS, "text format": _text, "Crew.kickoff": _crew})

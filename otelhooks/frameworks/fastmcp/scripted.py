@@ -73,7 +73,5 @@ async def _tools(trial: trials.Trial) -> str:
     return await _play(trial, tool_objects(_server_of(trial)))
 
 
-def prove() -> Any:
-    """Call a denied and an allowed tool on each path; the deny applies only to this block."""
-    paths = {"client": _client, "server object": _server, "tool object": _tools}
-    return trials.prove("fastmcp", "fastmcp", "fastmcp", paths, denied=("*/danger",))
+_PATHS = {"client": _client, "server object": _server, "tool object": _tools}
+prove = trials.Proving("fastmcp", _PATHS, denied=("*/danger",))

@@ -101,7 +101,4 @@ async def _stream(trial: trials.Trial) -> str:
     return text_of(await converse(runner_of(_agent(trial)), "begin", run_config=config))
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    paths = {"run": _run, "stream": _stream}
-    return trials.prove("google_adk", "google-adk", "google.adk", paths)
+prove = trials.Proving("google_adk", {"run": _run, "stream": _stream})

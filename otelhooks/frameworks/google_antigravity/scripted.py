@@ -83,25 +83,21 @@ async def _chat(trial: trials.Trial) -> str:
             return answer[-len("done") :]
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    command = {"CommandLine": "echo ran", "Cwd": "/", "WaitMsBeforeAsync": 1000}
-    agent = {"name": "prover", "description": "Proves.", "system_prompt": "Prove."}
-    start = {"Subagents": [{"TypeName": "prover", "Role": "prover", "Prompt": "Prove."}]}
-    define = ("define_subagent", {**agent, "enable_write_tools": True})
-    last = trials.STEPS[1:]
-    own: dict[str, Any] = {
-        "built-in tool": (((("run_command", command),), *last),),
-        "agent that the model defines": (
-            ((define,), (("invoke_subagent", start),), *last),
-            "cannot be started",
-        ),
-    }
-    return trials.prove(
-        "google_antigravity",
-        "google-antigravity",
-        "google.antigravity",
-        dict.fromkeys(("Python tool", *own), _chat),
-        own=own,
-        denied=("danger", "run_command"),
-    )
+_COMMAND = {"CommandLine": "echo ran", "Cwd": "/", "WaitMsBeforeAsync": 1000}
+_AGENT = {"name": "prover", "description": "Proves.", "system_prompt": "Prove."}
+_START = {"Subagents": [{"TypeName": "prover", "Role": "prover", "Prompt": "Prove."}]}
+_DEFINE = ("define_subagent", {**_AGENT, "enable_write_tools": True})
+_LAST = trials.STEPS[1:]
+_OWN: dict[str, Any] = {
+    "built-in tool": (((("run_command", _COMMAND),), *_LAST),),
+    "agent that the model defines": (
+        ((_DEFINE,), (("invoke_subagent", _START),), *_LAST),
+        "cannot be started",
+    ),
+}
+prove = trials.Proving(
+    "google_antigravity",
+    dict.fromkeys(("Python tool", *_OWN), _chat),
+    own=_OWN,
+    denied=("danger", "run_command"),
+)

@@ -72,7 +72,6 @@ def _automatic(trial: trials.Trial) -> str:
     return answer.text or ""
 
 
-def prove() -> Any:
-    """Run a loop that knows nothing of otelhooks, and automatic calling, against a deny."""
-    paths = {"generate_content": _loop, "automatic function calling": _automatic}
-    return trials.prove("google_genai", "google-genai", "google.genai", paths)
+prove = trials.Proving(
+    "google_genai", {"generate_content": _loop, "automatic function calling": _automatic}
+)

@@ -42,9 +42,7 @@ def _way(is_async: bool = True, **settings: Any) -> Callable[[trials.Trial], Any
     return run
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    paths = {"run": _way(is_async=False), "run_async": _way()}
-    paths["stream"] = _way(is_async=False, streaming_callback=lambda chunk: None)
-    paths["errors end the run"] = _way(raise_on_tool_invocation_failure=True)
-    return trials.prove("haystack", "haystack-ai", "haystack", paths)
+_PATHS = {"run": _way(is_async=False), "run_async": _way()}
+_PATHS["stream"] = _way(is_async=False, streaming_callback=lambda chunk: None)
+_PATHS["errors end the run"] = _way(raise_on_tool_invocation_failure=True)
+prove = trials.Proving("haystack", _PATHS)

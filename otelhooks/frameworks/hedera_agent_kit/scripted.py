@@ -76,15 +76,15 @@ def _path(make: Callable[..., Tool], call: Callable[[Any], Any]) -> Callable[[An
     return run
 
 
-def prove() -> Any:
-    """Call a denied and an allowed tool on each path; the deny applies only to this block."""
-    makers = {"one step": _one_step}
-    if importlib.util.find_spec("hedera_agent_kit.shared.tool_v2") is not None:
-        makers["phased"] = _phased
-    ways = {"API": _through_api, "tool object": _directly}
-    paths = {
+_makers = {"one step": _one_step}
+if importlib.util.find_spec("hedera_agent_kit.shared.tool_v2") is not None:
+    _makers["phased"] = _phased
+_WAYS = {"API": _through_api, "tool object": _directly}
+prove = trials.Proving(
+    "hedera_agent_kit",
+    {
         f"{way}, {kind}": _path(make, call)
-        for kind, make in makers.items()
-        for way, call in ways.items()
-    }
-    return trials.prove("hedera_agent_kit", "hedera-agent-kit", "hedera_agent_kit", paths)
+        for kind, make in _makers.items()
+        for way, call in _WAYS.items()
+    },
+)

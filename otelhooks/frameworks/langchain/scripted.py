@@ -123,8 +123,7 @@ _PATHS: dict[str, dict[str, Callable[[trials.Trial], Any]]] = {
 """The module that paths need -> name of a path, and its function."""
 
 
-def prove() -> Any:
-    """Run scripted tools, graphs and agents of the installed packages against a deny."""
-    installed = [paths for module, paths in _PATHS.items() if importlib.util.find_spec(module)]
-    paths = {name: run for each in installed for name, run in each.items()}
-    return trials.prove("langchain", "langchain-core", "langchain_core", paths)
+_INSTALLED = [paths for module, paths in _PATHS.items() if importlib.util.find_spec(module)]
+prove = trials.Proving(
+    "langchain", {name: run for each in _INSTALLED for name, run in each.items()}
+)

@@ -69,7 +69,4 @@ async def _async(trial: trials.Trial) -> str:
     return await _loop(trial, litellm.acompletion)
 
 
-def prove() -> Any:
-    """Run a loop that knows nothing of otelhooks against a deny."""
-    paths = {"completion": _sync, "acompletion": _async}
-    return trials.prove("litellm", "litellm", "litellm", paths)
+prove = trials.Proving("litellm", {"completion": _sync, "acompletion": _async})

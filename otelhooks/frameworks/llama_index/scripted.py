@@ -104,7 +104,5 @@ def _way(streaming: bool) -> Callable[[trials.Trial], Any]:
     return run
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    paths = {"achat": _way(streaming=False), "astream_chat": _way(streaming=True)}
-    return trials.prove("llama_index", "llama-index-core", "llama_index.core", paths)
+_PATHS = {"achat": _way(streaming=False), "astream_chat": _way(streaming=True)}
+prove = trials.Proving("llama_index", _PATHS)

@@ -75,14 +75,10 @@ async def _server(trial: trials.Trial) -> str:
     return await _play(trial, call)
 
 
-def prove() -> Any:
-    """Run a denied and an allowed tool on each path; the deny applies only to this block."""
-    has_trio = importlib.util.find_spec("trio") is not None
-    return trials.prove(
-        "mcp",
-        "mcp",
-        "mcp",
-        {"client": _client, "raw request": _request, "server object": _server},
-        denied=("*/danger",),
-        backends=("asyncio", "trio") if has_trio else ("asyncio",),
-    )
+_has_trio = importlib.util.find_spec("trio") is not None
+prove = trials.Proving(
+    "mcp",
+    {"client": _client, "raw request": _request, "server object": _server},
+    denied=("*/danger",),
+    backends=("asyncio", "trio") if _has_trio else ("asyncio",),
+)

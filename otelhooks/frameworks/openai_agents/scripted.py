@@ -75,7 +75,5 @@ def _config() -> agents.RunConfig:
     return agents.RunConfig(tracing_disabled=True)
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    paths = {"run": _run, "stream": _stream, "agent as tool": _agent_as_tool}
-    return trials.prove("openai_agents", "openai-agents", "agents", paths)
+_PATHS = {"run": _run, "stream": _stream, "agent as tool": _agent_as_tool}
+prove = trials.Proving("openai_agents", _PATHS)

@@ -58,7 +58,4 @@ async def _iter(trial: trials.Trial) -> str:
     return run.result.output if run.result is not None else ""
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    paths = {"run": _run, "stream": _stream, "iter": _iter}
-    return trials.prove("pydantic_ai", "pydantic-ai-slim", "pydantic_ai", paths)
+prove = trials.Proving("pydantic_ai", {"run": _run, "stream": _stream, "iter": _iter})

@@ -82,7 +82,4 @@ async def _call(trial: trials.Trial) -> str:
     return str(_agent(trial)("begin")).strip()
 
 
-def prove() -> Any:
-    """Run a scripted agent against a deny on the main paths of the framework."""
-    paths = {"run": _run, "stream": _stream, "call": _call}
-    return trials.prove("strands", "strands-agents", "strands", paths)
+prove = trials.Proving("strands", {"run": _run, "stream": _stream, "call": _call})
