@@ -158,7 +158,7 @@ class MessagesRequest(GeneratedCall):
         ]
         return {**data, "content": content}
 
-    def json_about(self, data: Any) -> dict[str, Any]:
+    def json_about(self, data: Any) -> tuple[Any, ...]:
         usage = data.get("usage") or {}
         read, written = (
             usage.get(f"cache_{kind}_input_tokens") or 0 for kind in ("read", "creation")
@@ -169,13 +169,8 @@ class MessagesRequest(GeneratedCall):
             "cache_read_input_tokens": read,
             "cache_write_input_tokens": written,
         }
-        reason = data.get("stop_reason")
-        return {
-            "usage": {name: count for name, count in tokens.items() if count},
-            "finish_reasons": [reason] if reason else [],
-            "response_id": data.get("id") or "",
-            "model": data.get("model") or "",
-        }
+        used = {name: count for name, count in tokens.items() if count}
+        return used, data.get("stop_reason"), data.get("id"), data.get("model")
 
     # -- the next request ---------------------------------------------------------------------
 

@@ -110,13 +110,9 @@ class ModelCall(kit.ModelCall):
         calls = [part for part in parts if not isinstance(part, str)]
         return calls or "\n".join(parts)
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
-        told, reason = self._reported, self._reported.get("finish_reason")
-        return {
-            "usage": self.used(told.get("usage") or {}),
-            "finish_reasons": [reason] if reason else (),
-            "response_id": told.get("response_id") or "",
-        }
+    def about(self, raw: Any) -> tuple[Any, ...]:
+        told = self._reported
+        return told.get("usage"), told.get("finish_reason"), told.get("response_id")
 
 
 def note_usage(wrapped: Any, llm: Any, /, *args: Any, **told: Any) -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
@@ -125,14 +125,11 @@ class ModelCall(kit.ModelCall):
             return "tool"
         return "assistant" if message.role == "model" else "user"
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
+    def about(self, raw: Any) -> tuple[Any, ...]:
         """Read usage and the reason of the end."""
         reason = raw.finish_reason
-        return {
-            "usage": self.used(raw.usage_metadata) if raw.usage_metadata else {},
-            "finish_reasons": [getattr(reason, "name", str(reason)).lower()] if reason else (),
-            "model": raw.model_version or "",
-        }
+        reason = reason and getattr(reason, "name", str(reason)).lower()
+        return raw.usage_metadata, reason, None, raw.model_version
 
     def offered(self, definition: Any) -> Any:
         """Return a call of a defined tool, as its seat will read it."""

@@ -237,14 +237,10 @@ class Generated(ClientCall):
         ]
         return answer.model_copy(update={"candidates": candidates, "parsed": None})
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
+    def about(self, raw: Any) -> tuple[Any, ...]:
         reason = raw.candidates[0].finish_reason if raw.candidates else None
-        return {
-            "usage": self.used(raw.usage_metadata) if raw.usage_metadata else {},
-            "finish_reasons": [getattr(reason, "name", str(reason)).lower()] if reason else (),
-            "response_id": raw.response_id or "",
-            "model": raw.model_version or "",
-        }
+        reason = reason and getattr(reason, "name", str(reason)).lower()
+        return raw.usage_metadata, reason, raw.response_id, raw.model_version
 
     def offered(self, definition: Any) -> Any:
         if inspect.isroutine(definition):

@@ -184,11 +184,9 @@ class Model(callbacks.ModelCall):
         call.of(definition)
         return call
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
+    def about(self, raw: Any) -> tuple[Any, ...]:
         meta = raw["replies"][-1].meta if raw.get("replies") else {}
-        reason, usage = meta.get("finish_reason"), self.used(meta.get("usage") or {})
-        reasons, model = [str(reason)] if reason else (), str(meta.get("model") or "")
-        return {"usage": usage, "finish_reasons": reasons, "model": model}
+        return meta.get("usage"), meta.get("finish_reason"), None, str(meta.get("model") or "")
 
 
 _PROXY = ("otelhooks.patching.fields:Proxy", "__wrapped__")

@@ -110,7 +110,7 @@ class ModelCall(Passage, ModelRequest):
         table: How messages are read and created.
         runs_here: Names of the tools whose calls pass a seat: none of those may be missed.
         is_typed: Whether a text cannot be its answer: then a refusal raises.
-        tokens: Our names of tokens, to where `used` finds them in the framework's record of usage,
+        tokens: Our names of tokens, to where they are in the framework's record of usage,
             such as ``details.cached``.
     """
 
@@ -151,9 +151,14 @@ class ModelCall(Passage, ModelRequest):
             raise self.exception(reason)
         return self.answered(reason)
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
-        """Return an answer's ``usage``, ``finish_reasons``, ``response_id`` and ``model``."""
-        return {}
+    def about(self, raw: Any) -> tuple[Any, ...]:
+        """Return what an answer says about itself, with None for what it does not say.
+
+        Returns:
+            The framework's record of usage, in which `tokens` names what counts; without these,
+            tokens by our names. Then the reason of its end, or several; its id; its model.
+        """
+        return ()
 
     def parts(self, message: Any) -> Iterable[Part]:
         """Read the parts of an answer, or of a message."""
@@ -335,14 +340,19 @@ class _Seat(ModelSeat):
         return {"type": "text", "content": part.text}
 
 
+_NOTHING = (None, None, None, None)
+
+
 class _Reply(ModelReply):
     """An answer whose parts are read on first use."""
 
     def __init__(self, call: ModelCall, raw: Any) -> None:
         self._call, self._raw = call, raw
-        self.usage, self.finish_reasons, self.response_id, self.model = {}, (), "", ""
-        for name, value in call.about(raw).items():
-            setattr(self, name, value)
+        usage, reason, id, model = (*call.about(raw), *_NOTHING)[:4]
+        self.usage = call.used(usage) if call.tokens else usage or {}
+        self.response_id, self.model = id or "", model or ""
+        several = isinstance(reason, list)
+        self.finish_reasons = reason if several else (str(reason),) if reason else ()
 
     @functools.cached_property
     def _parts(self) -> list[Part]:

@@ -137,22 +137,20 @@ class ChatCall(kit.ModelCall):
         """Return the messages in an answer; agents continue with the first."""
         return list(map(_message_of, getattr(raw, "generations", None) or ()))
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
+    def about(self, raw: Any) -> tuple[Any, ...]:
         found = self.candidates(raw)
         if not found:
-            return {}
+            return ()
         message = found[0]
         about: Mapping[str, Any] = getattr(message, "response_metadata", None) or {}
         reason = about.get("finish_reason") or about.get("stop_reason")
         name = about.get("model_name") or about.get("model")
         id = str(about.get("id") or message.id or "")
-        return {
-            "usage": self.used(getattr(message, "usage_metadata", None)),
-            "finish_reasons": [reason] if isinstance(reason, str) else [],
-            # without one from the provider, langchain makes one from its run
-            "response_id": "" if id.startswith(("run-", "lc_run-")) else id,
-            "model": name if isinstance(name, str) else "",
-        }
+        if id.startswith(("run-", "lc_run-")):  # without one from the provider, from its run
+            id = ""
+        reason = reason if isinstance(reason, str) else None
+        name = name if isinstance(name, str) else None
+        return getattr(message, "usage_metadata", None), reason, id, name
 
     def asks(self, raw: Any) -> dict[str, str]:
         """Return the calls of the first candidate that a graph here will run."""

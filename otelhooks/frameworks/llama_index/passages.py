@@ -183,10 +183,10 @@ class Chat(kit.ModelCall):
         }
         return of.model_copy(update=told)
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
+    def about(self, raw: Any) -> tuple[Any, ...]:
         source = _usage(raw)
         usage = source.get("usage") or raw.additional_kwargs
-        return {"usage": self.used(usage), "model": str(source.get("model") or "")}
+        return usage, None, None, str(source.get("model") or "")
 
     def offered(self, definition: Any) -> Any:
         meta = getattr(definition, "metadata", None)

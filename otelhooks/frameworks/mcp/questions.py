@@ -186,10 +186,8 @@ class Sampling(kit.ModelCall):
             raise wire.make_error(answer.message, answer.code)
         return answer
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
-        stopped = field(raw, "stop_reason")
-        reasons = (stopped,) if stopped else ()
-        return {"finish_reasons": reasons, "model": field(raw, "model") or ""}
+    def about(self, raw: Any) -> tuple[Any, ...]:
+        return None, field(raw, "stop_reason"), None, field(raw, "model")
 
     def parts(self, message: Any) -> Any:
         """Read texts; anything else, such as pictures and calls of the server's tools, stays."""

@@ -174,13 +174,9 @@ class ResponsesRequest(GeneratedCall):
         ]
         return {**data, "output": output}
 
-    def json_about(self, data: Any) -> dict[str, Any]:
-        return {
-            "usage": tokens_of(data.get("usage"), "input_tokens", "output_tokens"),
-            "finish_reasons": [data["status"]] if data.get("status") else [],
-            "response_id": data.get("id") or "",
-            "model": data.get("model") or "",
-        }
+    def json_about(self, data: Any) -> tuple[Any, ...]:
+        usage = tokens_of(data.get("usage"), "input_tokens", "output_tokens")
+        return usage, data.get("status"), data.get("id"), data.get("model")
 
     # -- built-in tools -----------------------------------------------------------------------
 

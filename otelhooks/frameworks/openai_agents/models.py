@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 import weakref
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
@@ -118,8 +118,8 @@ class ModelCall(kit.ModelCall):
         kept = () if of is None else (of.usage, of.response_id)
         return answers.response_of(parts, *kept)
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
-        return {"usage": self.used(raw.usage), "response_id": raw.response_id or ""}
+    def about(self, raw: Any) -> tuple[Any, ...]:
+        return raw.usage, None, raw.response_id
 
     def asks(self, raw: Any) -> dict[str, str]:
         """Return the names of the tools that the SDK will run here, by ids of the calls."""

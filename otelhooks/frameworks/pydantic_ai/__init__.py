@@ -335,13 +335,8 @@ class ModelCall(kit.ModelCall):
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         return dataclasses.replace(of or _answer(""), parts=parts)
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
-        return {
-            "usage": self.used(raw.usage),
-            "finish_reasons": [str(raw.finish_reason)] if raw.finish_reason else (),
-            "response_id": raw.provider_response_id or "",
-            "model": raw.model_name or "",
-        }
+    def about(self, raw: Any) -> tuple[Any, ...]:
+        return raw.usage, raw.finish_reason, raw.provider_response_id, raw.model_name
 
     def whole(self, seen: Any) -> Any:
         return seen.get()

@@ -141,12 +141,9 @@ class ModelCall(kit.ModelCall):
         rest = [one for one in of or () if "metadata" in one or "redactContent" in one]
         return [start, *events, {"messageStop": {"stopReason": reason}}, *rest]
 
-    def about(self, raw: Any) -> Mapping[str, Any]:
-        reason = (_of(raw, "messageStop") or {}).get("stopReason")
-        return {
-            "usage": self.used((_of(raw, "metadata") or {}).get("usage")),
-            "finish_reasons": (reason,) if reason else (),
-        }
+    def about(self, raw: Any) -> tuple[Any, ...]:
+        end, told = _of(raw, "messageStop") or {}, _of(raw, "metadata") or {}
+        return told.get("usage"), end.get("stopReason")
 
 
 def _of(events: Any, name: str) -> Any:

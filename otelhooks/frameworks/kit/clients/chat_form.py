@@ -143,14 +143,10 @@ class ChatForm(JsonCall):
         ]
         return {**_only(data, _ANSWER), "choices": choices}
 
-    def json_about(self, data: Any) -> dict[str, Any]:
+    def json_about(self, data: Any) -> tuple[Any, ...]:
         reasons = [choice.get("finish_reason") for choice in data.get("choices") or ()]
-        return {
-            "usage": tokens_of(data.get("usage"), "prompt_tokens", "completion_tokens"),
-            "finish_reasons": [reason for reason in reasons if reason],
-            "response_id": data.get("id") or "",
-            "model": data.get("model") or "",
-        }
+        usage = tokens_of(data.get("usage"), "prompt_tokens", "completion_tokens")
+        return usage, list(filter(None, reasons)), data.get("id"), data.get("model")
 
     # -- the next request ---------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class JsonCall(ClientCall):
         """Return what `bare` returns."""
         raise NotImplementedError
 
-    def json_about(self, data: Any) -> dict[str, Any]:
+    def json_about(self, data: Any) -> tuple[Any, ...]:
         """Return what `about` returns."""
         raise NotImplementedError
 
@@ -87,12 +87,12 @@ class JsonCall(ClientCall):
     def bare(self, answer: Any) -> Any:
         return Answer(self.json_bare(answer.data))
 
-    def about(self, raw: Any) -> dict[str, Any]:
+    def about(self, raw: Any) -> tuple[Any, ...]:
         try:
             return self.json_about(raw.data)
         except Exception as error:
             self.unreadable(error)
-            return {}
+            return ()
 
     def event_of(self, item: Any) -> Any:
         return as_json(item)
