@@ -92,9 +92,11 @@ _EMAIL = r"(?a)(?<![\w.%+-])[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
 
 _KEY_CORE = (
     r"(?i)passw|passphrase|passcode|pwd|secret|credential|authorization|cookie|token"
-    r"|(?:api|access|private|signing|encryption|operator|account)[_-]?key|(?<=[a-z0-9][_-])pass(?![a-z])"
+    r"|(?:api|access|auth|private|master|signing|encryption|operator|account|subscription)[_-]?key"
+    r"|(?:(?<=[a-z0-9][_-])(?:pass|pw)|(?-i:(?<=[a-z0-9])P(?:ass|w))|(?<![a-z])pw)(?![a-z])"
+    r"|(?<![a-z])pass(?=(?:\\{0,31}[\"'])?\s{0,8}[:=]\s{0,8}\\{0,31}[\"'])"  # tests pass, too
 )
-_KEY_CORES = ("pass", "pwd", "secret", "credential", "authorization", "cookie", "token", "key")
+_KEY_CORES = ("pass", "pw", "secret", "credential", "authorization", "cookie", "token", "key")
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
 _TAG = r"<(?:[\w.-]{1,64}:)?\Z"

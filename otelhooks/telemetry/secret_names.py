@@ -16,8 +16,9 @@ _SECRET_WORDS = frozenset(
 _SECRET_ENDS = ("password", "passwd", "passphrase")  # PGPASSWORD is one word
 _SECRET_PAIRS = frozenset(
     [
-        *((first, "key") for first in ("api", "access", "private", "secret", "signing")),
-        *((first, "key") for first in ("encryption", "operator", "account")),
+        *((first, "key") for first in ("api", "access", "auth", "private", "master", "secret")),
+        *((first, "key") for first in ("signing", "encryption", "operator", "account")),
+        ("subscription", "key"),
         *(("pass", second) for second in ("word", "wd", "phrase", "code")),
     ]
 )

@@ -198,6 +198,33 @@ class TestNamesOfSecrets:
             assert redactor.mask_text(text) == text
 
     @pytest.mark.parametrize(
+        "text",
+        [
+            *(
+                "DB_PW=s3cr3t",
+                "export DB_PW='s3cr3t'",
+                "db-pw: s3cr3t",
+                "pw = s3cr3t",
+                "dbPw: s3cr3t",
+            ),
+            *("smtpPass = 's3cr3t'", "auth: { user: 'a', pass: 's3cr3t' }", "X-Auth-Key: s3cr3t"),
+            *(
+                "RAILS_MASTER_KEY=s3cr3t",
+                "Ocp-Apim-Subscription-Key: s3cr3t",
+                '"pass\\": \\"s3cr3t\\"',
+            ),
+        ],
+    )
+    def test_short_and_odd_names_in_running_text(self, redactor: Redactor, text: str) -> None:
+        assert redactor.mask_text(text) == text.replace("s3cr3t", MASK)
+
+    @pytest.mark.parametrize(
+        "text", ["pwm: 5", "spw=1", "PWD2 x", "pass = 3", "it byPassed: 1", "passkey: a"]
+    )
+    def test_names_that_only_look_like_them_stay(self, redactor: Redactor, text: str) -> None:
+        assert redactor.mask_text(text) == text
+
+    @pytest.mark.parametrize(
         ("opened", "closed"),
         [
             *(("b'", "'"), ('rb"', '"'), ("F'", "'"), ("u'", "'"), ('b\\"', '\\"')),
