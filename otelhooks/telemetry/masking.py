@@ -54,8 +54,8 @@ MAX_NODES = 100_000
 Rule: TypeAlias = "str | re.Pattern[str] | Callable[[str], str]"
 
 # Keys under which a record keeps a name, with its value beside it, as in lists of variables.
-_NAMES = ("name", "key", "Name", "Key")
-_VALUES = frozenset(("value", "Value", "values"))
+_NAMES = ("name", "key", "Name", "Key", "ParameterKey")
+_VALUES = frozenset(("value", "Value", "values", "ParameterValue"))
 # Keys of a program, and of its arguments, as configurations of MCP servers have them.
 _PROGRAMS = ("command", "program", "cmd", "executable")
 _ARGUMENTS = frozenset(("args", "arguments", "argv"))
@@ -390,14 +390,16 @@ def _mask_keys(text: str) -> str:
         name = left + text[start : right.end()]
         gap = secret_values.find_gap(text, before, name, right.end())
         is_tag = gap is None and _compiled(_TAG).search(before)
-        if (gap is not None or is_tag) and names_secret(name, ""):
+        if names_secret(name, ""):
             if gap is not None:
                 first, last = secret_values.extent(text, gap, core)
-            else:
+            elif is_tag:
                 first, last = elements.extent(right.end(), name)
+            else:
+                first, last = secret_values.value_before(text, done, start - len(left))
             if last > first and text[first:last] not in ("null", "None"):
                 pieces += (text[done:first], MASK)
-                done = resume = last
+                done, resume = last, max(last, resume)
         core = find_core(text, max(resume, right.end() if gap is None else resume))
     pieces.append(text[done:])
     return "".join(pieces)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["extent", "find_gap"]
+__all__ = ["extent", "find_gap", "value_before"]
 
 _compiled = lru_cache(maxsize=64)(re.compile)
 
@@ -56,8 +56,24 @@ _GOES_ON = (  # up to a literal, unless a separator or the next field of an obje
 _PARTS = r"\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`|[()\[\]{}]"
 _LABEL = r"(?<=:[ \t])(?:[!&][\w!:./-]{1,64}[ \t]{1,8}){1,2}(?=[^\s=])"  # tags, anchors of YAML
 _BLOCK = r"[|>][+-]?[1-9]?[+-]?[ \t]{0,16}(?:#[^\r\n]{0,256})?\r?\n"  # in YAML
-_NAMED = r"(?:\A|\n)[ \t]{0,64}-[ \t]{1,4}(?:name|key):[ \t]{1,8}[\"']?\Z"
-_NAMED_GAP = r"[\"']?[ \t]{0,16}\r?\n[ \t]{1,66}(?P<named>value):[ \t]{1,8}(?=\S)"
+_NAME, _VALUE = (rf"(?<![\w.-])(?:Parameter)?{word}" for word in ("(?:[Nn]ame|[Kk]ey)", "[Vv]alue"))
+_NAMED = rf"{_NAME}(?:(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}(?:{_QUOTE})?|>\s{{0,8}})\Z"
+_NEXT = (  # between a name and its value: of a container or element, a command, YAML
+    rf"(?:{_QUOTE}\s{{0,8}}[,;]?\s{{0,66}}(?:[\w:-]{{1,32}}=\"[^\"<>]{{0,64}}\"\s{{1,66}}){{0,4}}(?:{_QUOTE})?|,"
+    r"|[ \t]{0,16}\r?\n[ \t]{1,66})"
+)
+_NAMED_GAP = (
+    rf"(?P<named>{_NEXT}){_VALUE}s?(?:{_QUOTE})?\s{{0,8}}[:=][ \t]{{0,8}}(?=\S)"
+    r"|(?P<content>\s{0,8}</(?:name|key)>\s{0,66}<(?:value|string)>"
+    r"|[\"'][^<>]{0,64}>(?=[^<>]{1,1024}</(?:property|entry|string|param|field|item|setting)>))"
+)
+_VALUE_BEFORE = (
+    rf"{_VALUE}(?:{_QUOTE})?\s{{0,8}}[:=][ \t]{{0,8}}"
+    rf"(?:(?P<mark>{_QUOTE})(?P<quoted>(?:(?!(?P=mark)).)+)"
+    r"|(?P<bare>[^\s\"'](?:[^\r\n\"']*[^\s\"'])?)(?=[ \t]*\r?\n))"
+    rf"{_NEXT}{_NAMED}"
+)
+_CONTENT = r"[^<]+"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
 _WORDS = rf"(?<==){_BARE_VALUE}(?:[ \t]{{1,4}}[^\s,;&=\"'\\}}\])]+){{1,8}}"
 _FIELD = rf"{_WORDS}(?=;\s?[A-Za-z][A-Za-z _]{{1,31}}=)"  # of a connection
@@ -110,6 +126,24 @@ def find_gap(text: str, before: str, name: str, end: int) -> re.Match[str] | Non
     return gap or _compiled(_BRACE_GAP).match(text, end)
 
 
+def value_before(text: str, start: int, end: int) -> tuple[int, int]:
+    """Find the value in front of the name of a secret, as in `value: x`, `name: DB_PASSWORD`.
+
+    Args:
+        text: The whole text.
+        start: Where it begins that may be looked at.
+        end: Where the name begins.
+
+    Returns:
+        Where the value starts and ends; the same place if there is none.
+    """
+    start = max(start, end - 256)
+    if _compiled(_NAMED).search(text[max(start, end - 32) : end]):
+        if found := _compiled(_VALUE_BEFORE).search(text, start, end):
+            return found.span("quoted" if found["mark"] else "bare")
+    return end, end
+
+
 def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int]:
     """Find where the value behind a gap starts and ends, without its quotes.
 
@@ -119,6 +153,9 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
         core: The part of the name that shows that it names a secret.
     """
     start = gap.end()
+    if gap.lastgroup == "content":
+        content = _compiled(_CONTENT).match(text, start)
+        return (start, content.end()) if content else (start, start)
     if gap.lastgroup == "line":
         return start, _line_end(text, start)
     if typed := _compiled(_TYPED).match(text, start):
@@ -136,7 +173,7 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
         return _block_extent(text, core.start(), block.end())
     bare = _BARE_VALUES.get(core[0].lower(), _BARE_VALUE)
     if bare is _BARE_VALUE and (
-        gap.lastgroup == "named"
+        (gap.lastgroup == "named" and "\n" in gap[0])
         or (_compiled(_YAML_GAP).fullmatch(gap[0]) and _is_field_of_yaml(text, core, first))
     ):
         bare = rf"{_PLAIN_VALUE}|{_BARE_VALUE}"

@@ -278,13 +278,63 @@ class TestNamesOfSecrets:
         assert Redactor(is_on=False).mask(given) == ["bob", "s3cr3t", {"n": 1}]
         assert str(given) not in redactor.mask_text(f"it failed: {given}")
 
-    @pytest.mark.parametrize("names", [("name", "value"), ("key", "value"), ("Name", "Value")])
+    @pytest.mark.parametrize(
+        "names",
+        [
+            *(("name", "value"), ("key", "value"), ("Name", "Value")),
+            ("ParameterKey", "ParameterValue"),
+        ],
+    )
     def test_pairs_of_name_and_value(self, redactor: Redactor, names: tuple[str, str]) -> None:
         name, value = names
         given = [{name: "DB_PASS", value: "hunter2"}, {name: "REGION", value: "eu"}]
         masked = [{name: "DB_PASS", value: MASK}, {name: "REGION", value: "eu"}]
         assert redactor.mask(given) == masked
         assert json.loads(redactor.mask_text(json.dumps(given))) == masked
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "- name: DB_PASS\n  value: x s3cr3t\n",
+            "env:\n  - value: s3cr3t\n    name: DB_PASS\n",
+            "- value: 'x, s3cr3t'\n  name: 'DB_PASS'",
+            '<property name="password" value="s3cr3t"/>',
+            '<add key="ApiPassword"\n     value="a b s3cr3t"/>',
+            "<add value='s3cr3t' key='ApiPassword'/>",
+            '<input name="password" type="text" value="s3cr3t">',
+            '<property name="db.password">x s3cr3t</property>',
+            '<string name="api_key">s3cr3t</string>',
+            "<name>fs.secret.key</name>\n  <value>s3cr3t</value>",
+            "<key>ApiPassword</key><string>x s3cr3t</string>",
+            "it failed: {'name': 'DB_PASS', 'value': 's3cr3t'}",
+            "it failed: {'value': 's3cr3t', 'name': 'DB_PASS'}",
+            r"it failed: {\"value\": \"s3cr3t\", \"name\": \"DB_PASS\"}",
+            '{"env": [{"name": "DB_PASS", "value": "s3cr3t',
+            'environment {\n  name  = "DB_PASS"\n  value = "s3cr3t"\n}',
+            'corev1.EnvVar{Name: "DB_PASS", Value: "s3cr3t"}',
+            "aws deploy --parameters ParameterKey=DbPassword,ParameterValue=s3cr3t x",
+        ],
+    )
+    def test_pairs_of_name_and_value_in_running_text(self, redactor: Redactor, text: str) -> None:
+        masked = redactor.mask_text(text)
+        assert "s3cr3t" not in masked
+        assert masked.count(MASK) == 1
+        assert "PASS" in masked.upper() or "KEY" in masked.upper()
+        assert redactor.mask_text(masked) == masked
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "def set(key: Token, value: str) -> None: ...",
+            "- name: DB_PASS\n  valueFrom:\n    x: 1\n- name: user\n  value: token",
+            "- value: eu\n  name: REGION\n- name: password",
+            '<a name="password">How to change it</a><input name="password">',
+            '<property name="password" value=""/><name>token</name><b>x</b>',
+            "its value: it is the key: a password",
+        ],
+    )
+    def test_other_names_and_values_stay(self, redactor: Redactor, text: str) -> None:
+        assert redactor.mask_text(text) == text
 
     @pytest.mark.parametrize("kind", [list, tuple])
     def test_headers_as_a_list_of_pairs(self, redactor: Redactor, kind: Any) -> None:
@@ -519,6 +569,13 @@ class TestHeadersAndAddresses:
 
 HOSTILE = (
     *sorted({marker for marker, _ in FORMS}),
+    *(
+        "name: token ",
+        "value: name: token ",
+        "value: 'a' key: 'token ",
+        'name="token">',
+        "<name>token",
+    ),
     *("mysql ", "mysql -p'", "'sshpass', '-p', '", "zip -P ", "<token><![CDATA[ ", "<token x<a:"),
 )
 
