@@ -38,7 +38,7 @@ def _words(key: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def _is_secret(key: str) -> bool:
     words = _words(key)
-    if not words:
+    if not words or words[-1] == "ref":  # a reference, such as `secretKeyRef`
         return False
     return (
         words[-1] == "token"

@@ -56,6 +56,7 @@ _GOES_ON = (  # up to a literal, unless a separator or the next field of an obje
 _PARTS = r"\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`|[()\[\]{}]"
 _LABEL = r"(?<=:[ \t])(?:[!&][\w!:./-]{1,64}[ \t]{1,8}){1,2}(?=[^\s=])"  # tags, anchors of YAML
 _BLOCK = r"[|>][+-]?[1-9]?[+-]?[ \t]{0,16}(?:#[^\r\n]{0,256})?\r?\n"  # in YAML
+_NESTED = r"(?:-[ \t]|[\"']?[\w.-]{1,64}[\"']?:(?:\s|\Z))"
 _NAME, _VALUE = (rf"(?<![\w.-])(?:Parameter)?{word}" for word in ("(?:[Nn]ame|[Kk]ey)", "[Vv]alue"))
 _NAMED = rf"{_NAME}(?:(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}(?:{_QUOTE})?|>\s{{0,8}})\Z"
 _NEXT = (  # between a name and its value: of a container or element, a command, YAML
@@ -161,6 +162,10 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
     if typed := _compiled(_TYPED).match(text, start):
         if found := _read(text, typed.end()):
             return found
+    if "\n" in gap[0] and _compiled(_NESTED).match(text, start):
+        is_key = _is_key_of_line(text, core)
+        line = text.rfind("\n", 0, start) + 1
+        return _block_extent(text, core.start(), line) if is_key else (start, start)
     label = _compiled(_LABEL).match(text, start)
     first = label.end() if label else start
     is_word = gap[0] == "=" and _is_word_of_shell(text, core)
@@ -236,10 +241,14 @@ def _is_field_of_yaml(text: str, core: re.Match[str], value: int) -> bool:
     """Return whether a name is the key of its line, with a line like it before or behind it."""
     before = text[max(0, core.start() - 512) : core.start()]
     line = before.rfind("\n") + 1
-    return _compiled(_KEY_OF_LINE).search(before[max(0, line - 1) :]) is not None and (
+    return _is_key_of_line(text, core) and (
         _compiled(_LINE_BEFORE).search(before[:line]) is not None
         or _compiled(_WITH_LINE_AFTER).match(text, value) is not None
     )
+
+
+def _is_key_of_line(text: str, core: re.Match[str]) -> bool:
+    return _compiled(_KEY_OF_LINE).search(text, *_before(core, 256)) is not None
 
 
 def _is_word_of_shell(text: str, core: re.Match[str]) -> bool:
@@ -256,10 +265,10 @@ def _line_end(text: str, start: int) -> int:
 
 
 def _block_extent(text: str, key: int, start: int) -> tuple[int, int]:
-    """Find the lines from `start` that are indented deeper than that of a key, as in YAML."""
+    """Find the lines from `start` that are below a key in YAML: deeper, or items of its list."""
     line = text[text.rfind("\n", 0, key) + 1 : key]
     deeper = min(len(line) - len(line.lstrip(" -")), 64) + 1
-    after = _compiled(rf"(?m)^(?! {{{deeper}}}|[ \t\r]*$)").search(text, start)
+    after = _compiled(rf"(?m)^(?! {{{deeper}}}| {{{deeper - 1}}}- |[ \t\r]*$)").search(text, start)
     block = text[start : after.start() if after else len(text)]
     return start + len(block) - len(block.lstrip()), start + len(block.rstrip())
 

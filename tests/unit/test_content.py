@@ -316,6 +316,37 @@ class TestInCode:
     @pytest.mark.parametrize(
         ("text", "masked"),
         [
+            ("secrets:\n  - one\n\n  - two\nuser: a", f"secrets:\n  {MASK}\nuser: a"),
+            ("secrets:\n- one\n- two\nuser: a", f"secrets:\n{MASK}\nuser: a"),
+            ("- credentials:\r\n    user: one\r\n    x:\r\n      - two\r\n- b", f"{MASK}\r\n- b"),
+            ('a:\n  "password":\n    type: one\n  b: c', f'a:\n  "password":\n    {MASK}\n  b: c'),
+            ("credentials:\n  user: one", f"credentials:\n  {MASK}"),
+        ],
+    )
+    def test_so_is_all_below_such_a_key_as_in_json(self, redactor, text, masked):
+        found = redactor.mask_text(text)
+        assert found.endswith(masked)
+        assert "one" not in found
+        assert "two" not in found
+        assert redactor.mask_text(found) == found
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "password:\nuser: ann",
+            "a:\n    password:\n  b: c",
+            "class Token:\n    kind: str = 'a'\n",
+            "valueFrom:\n  secretKeyRef:\n    name: db\n    key: password\n",
+            "envFrom:\n- secretRef:\n    name: db\n- configMapRef:\n    name: a\n",
+            '{"secretKeyRef": {"name": "db", "key": "password"}}',
+        ],
+    )
+    def test_an_empty_field_and_a_reference_have_no_secret(self, redactor, text):
+        assert redactor.mask_text(text) == text
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
             ("export OPERATOR_KEY=302e0201", f"export OPERATOR_KEY={MASK}"),
             ("AccountName=a;AccountKey=Zm9+/w==;x=y", f"AccountName=a;AccountKey={MASK};x=y"),
             ('x {"auth": "YW5uOmh1bnRlcjI="}', f'x {{"auth": "{MASK}"}}'),
@@ -505,6 +536,7 @@ class TestInCode:
                 "token='a'b",
             ),
             *("name: token\n", "name: token\n value: a\n", "a=b;token=a b", "a=b;token=a b;"),
+            *("token:\n- a\n", "token:\n a:\n", "token:\na:\n", "token:\n", "token:\n\n a: b\n"),
             *("token: a b\n", "token: a ", "a: b\n", 'token{"', "auto token(", "token: a b\n\n"),
         ],
     )
