@@ -85,10 +85,25 @@ _WORD = (  # the rest of a word of a shell, whose pieces are quoted each in its 
     r"(?=[\w\"'\\$])(?:'[^'\n]{0,512}'|\"(?:\\.|[^\"\\\n]){0,512}\"|\\ |\\'(?=')"
     r"|[^\s,;&|<>()\"'\\}\]]{1,512})+"
 )
-_KEY = r"[ \t]{0,64}(?:-[ \t]{1,4})?[\"']?[\w.-]"
+_KEY = r"[ \t]{0,64}(?:(?:-|export)[ \t]{1,4})?[\"']?[\w.-]"
 _KEY_OF_LINE = rf"(?:\A|\n){_KEY}{{0,64}}\Z"
-_LINE_BEFORE = rf"(?:\A|\n){_KEY}{{1,64}}[\"']?:(?:[ \t][^\n]{{0,256}})?\n\Z"
-_WITH_LINE_AFTER = rf"[^\n]{{1,512}}\n{_KEY}{{1,64}}[\"']?:(?:\s|\Z)"
+_FIELDS = {  # of YAML; of `.env` and INI files, with comments and sections
+    ":": rf"{_KEY}{{1,64}}[\"']?:(?=\s|\Z)",
+    "=": rf"(?:{_KEY}{{1,64}}[ \t]{{0,8}}=|[ \t]{{0,8}}[#;\[])",
+}
+_LINE_BEFORE = r"(?:\A|\n)%s[^\n]{0,256}\n\Z"
+_WITH_LINE_AFTER = r"[^\n]{1,512}\n%s"
+_LINE_END = r"[ \t]{0,64}(?:\r?\n|\Z)"
+_PLAIN = rf"(?!{_PREFIX}{_QUOTE}|[^\r\n]*[(\[{{]{_LINE_END})"
+_REST_OF_LINE = rf"{_PLAIN}[^\r\n]+?(?=[,;]?{_LINE_END}|[ \t]{{1,64}}#)"
+_ONE_WORD = rf"{_PLAIN}(?!\S*[;&,][\w.-]{{1,64}}=)\S+?(?=[,;)]{{0,8}}{_LINE_END})"
+_CALL_WITH_TEXT = rf"(?:{_CALL})[^\r\n]*[\"'`]"
+_BEGUN = r"\\{0,31}[\"'](?=[\w.-]{0,64}\Z)"
+_IN_QUOTES = (  # name and value together, up to another field
+    r"(?P<mark>\\{0,31}[\"'])[\w.-]{1,130}="
+    r"(?P<value>(?:(?!(?P=mark)|[;&,]\s?[\w.-]{1,64}=)(?:\\.|[^\r\n])){1,1024})"
+    r"(?=(?P=mark)|[;&,]|\Z)"
+)
 _YAML_GAP = r"[\"']?:[ \t]{1,16}"
 _PLAIN_VALUE = (  # of YAML; a type in code has one of these signs behind it
     r"(?![^\r\n]{0,256}(?: [=|] |,[ \t]*(?:[\r\n]|\Z)))"
@@ -168,6 +183,8 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
         return _block_extent(text, core.start(), line) if is_key else (start, start)
     label = _compiled(_LABEL).match(text, start)
     first = label.end() if label else start
+    if gap[0].strip(" \t") == "=" and (line := _assigned(text, gap, core)):
+        return line
     is_word = gap[0] == "=" and _is_word_of_shell(text, core)
     if found := _read(text, first, is_inline="\n" not in gap[0]):
         is_literal = found[0] == first + 1 and text[found[1] : found[1] + 1] == text[first]
@@ -179,7 +196,7 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
     bare = _BARE_VALUES.get(core[0].lower(), _BARE_VALUE)
     if bare is _BARE_VALUE and (
         (gap.lastgroup == "named" and "\n" in gap[0])
-        or (_compiled(_YAML_GAP).fullmatch(gap[0]) and _is_field_of_yaml(text, core, first))
+        or (_compiled(_YAML_GAP).fullmatch(gap[0]) and _is_field(text, core, first, ":"))
     ):
         bare = rf"{_PLAIN_VALUE}|{_BARE_VALUE}"
     match = _compiled(_FIELD).match(text, first)
@@ -237,13 +254,28 @@ def _call(text: str, start: int, inside: int) -> tuple[int, int]:
     return start, _line_end(text, limit)
 
 
-def _is_field_of_yaml(text: str, core: re.Match[str], value: int) -> bool:
+def _assigned(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int] | None:
+    """Find a value without quotes of its own that a line ends with, or quotes around its name."""
+    start, is_close = gap.end(), gap[0] == "="
+    found = None
+    if begun := _compiled(_BEGUN).search(text, *_before(core, 96)) if is_close else None:
+        found = _compiled(_IN_QUOTES).match(text, begun.start())
+        return found.span("value") if found else None
+    if _is_key_of_line(text, core):
+        if not _is_field(text, core, start, "="):
+            found = _compiled(_ONE_WORD).match(text, start) if is_close else None
+        elif is_close or not _compiled(_CALL_WITH_TEXT).match(text, start):
+            found = _compiled(_REST_OF_LINE).match(text, start)
+    return found.span() if found else None
+
+
+def _is_field(text: str, core: re.Match[str], value: int, sign: str) -> bool:
     """Return whether a name is the key of its line, with a line like it before or behind it."""
     before = text[max(0, core.start() - 512) : core.start()]
     line = before.rfind("\n") + 1
     return _is_key_of_line(text, core) and (
-        _compiled(_LINE_BEFORE).search(before[:line]) is not None
-        or _compiled(_WITH_LINE_AFTER).match(text, value) is not None
+        _compiled(_LINE_BEFORE % _FIELDS[sign]).search(before[:line]) is not None
+        or _compiled(_WITH_LINE_AFTER % _FIELDS[sign]).match(text, value) is not None
     )
 
 

@@ -344,6 +344,39 @@ class TestInCode:
     def test_an_empty_field_and_a_reference_have_no_secret(self, redactor, text):
         assert redactor.mask_text(text) == text
 
+    @pytest.mark.parametrize("sign", [*";)}]&,'\"#(", "=", "$x", "{h2}", "(a)", "[", "; x", " y "])
+    @pytest.mark.parametrize("before", ["USER=a\n", "# db\nexport ", "[db]\nuser = a\n"])
+    def test_a_field_in_lines_of_fields_is_masked_to_its_end(self, redactor, before, sign):
+        for value in (f"{sign}h2", f"a{sign}h2", f"{sign}a{sign}h2"):
+            found = redactor.mask_text(f"{before}DB_PASSWORD={value.strip()}\nOTHER=b\n")
+            assert "h2" not in found
+            assert "OTHER=b" in found or sign in "'\""  # a literal may have several lines
+        found = redactor.mask_text(f"{before}db_password = a{sign}h2\nOTHER=b\n")
+        assert "h2" not in found
+        assert "OTHER=b" in found
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            *((f"DB_PASSWORD=a{sign}h2", f"DB_PASSWORD={MASK}") for sign in ";)}&,'"),
+            ("x\n  export DB_PASSWORD=a;h2\n", f"x\n  export DB_PASSWORD={MASK}\n"),
+            ("A=b\nDB_PASSWORD=x h2  # note\n", f"A=b\nDB_PASSWORD={MASK}  # note\n"),
+            ("A=b\r\nDB_PASSWORD=x; h2\r\nB=c", f"A=b\r\nDB_PASSWORD={MASK}\r\nB=c"),
+            ("f(\n  user=a,\n  password=h2,\n)", f"f(\n  user=a,\n  password={MASK},\n)"),
+            ("password=a&user=ann", f"password={MASK}&user=ann"),
+            ('docker run -e "DB_PASSWORD=a b h2" x', f'docker run -e "DB_PASSWORD={MASK}" x'),
+            ("docker run -e 'DB_PASSWORD=a \"b\" h2' x", f"docker run -e 'DB_PASSWORD={MASK}' x"),
+            ('x --from-literal="password=(a h2"', f'x --from-literal="password={MASK}"'),
+            (r'sh -c "x -e \"DB_PASSWORD=a h2\" y"', rf'sh -c "x -e \"DB_PASSWORD={MASK}\" y"'),
+            (r'x -e "DB_PASSWORD=a \"b\" h2"', f'x -e "DB_PASSWORD={MASK}"'),
+            ('["-e", "DB_PASSWORD=a b h2', f'["-e", "DB_PASSWORD={MASK}'),
+            ('curl -d "password=h2&user=ann b" x', f'curl -d "password={MASK}&user=ann b" x'),
+        ],
+    )
+    def test_so_is_a_word_with_any_sign_and_one_in_quotes(self, redactor, text, masked):
+        assert redactor.mask_text(text) == masked
+        assert redactor.mask_text(masked) == masked
+
     @pytest.mark.parametrize(
         ("text", "masked"),
         [
@@ -537,6 +570,15 @@ class TestInCode:
             ),
             *("name: token\n", "name: token\n value: a\n", "a=b;token=a b", "a=b;token=a b;"),
             *("token:\n- a\n", "token:\n a:\n", "token:\na:\n", "token:\n", "token:\n\n a: b\n"),
+            *(
+                "token=a\n",
+                "token=a;",
+                "a=b\ntoken=a b #\n",
+                '"token=a b ',
+                "'token=a \\",
+                '\\"token=a "',
+            ),
+            *("token=a&b=", "token=(\n", "export token=", "token=a;\n", "[a]\ntoken=a [\n"),
             *("token: a b\n", "token: a ", "a: b\n", 'token{"', "auto token(", "token: a b\n\n"),
         ],
     )
