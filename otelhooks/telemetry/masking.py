@@ -284,7 +284,9 @@ class Redactor:
         text = _compiled(_CARD).sub(_mask_card, text)
         if keys:
             text = secret_options.cover(text, MASK)
-            if any(word in lower for word in ("password", "identified", "insert", "replace")):
+            if any(
+                word in lower for word in ("password", "identified", "insert", "replace", "upsert")
+            ):
                 text = secret_statements.cover(text, MASK)
         if keys and any(core in lower for core in _KEY_CORES):
             text = _mask_keys(text)

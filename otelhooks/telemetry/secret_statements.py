@@ -14,14 +14,18 @@ from otelhooks.telemetry.secret_names import names_secret
 
 __all__ = ["cover"]
 
+_USERS = (  # a statement, up to an empty line
+    r"(?is)\b(?:create|alter)\s{1,8}(?:user|role|login)\b(?:'[^']{0,512}(?:'|\Z)"
+    r"|\"[^\"]{0,512}(?:\"|\Z)|(?!\.\s|\n\s{0,64}\n)[^;'\"]){1,1024}"
+)
+_IN_CAPITALS = r"(?-i:IDENTIFIED|PASSWORD)|set\s{1,8}password(?=\s{1,8}for\b)"
 _PASSWORD = (
-    r"(?is)(?:\b(?-i:IDENTIFIED|PASSWORD)"
-    r"|\bset\s{1,8}password(?=\s{1,8}for\b)"
-    r"|\b(?:create|alter)\s{1,8}(?:user|role|login)\b[^;\n]{0,128}?\b(?:identified|password))"
+    r"(?is)\b(?:%s)"
     r"(?:\s{1,8}for\s{1,8}\S{1,128}(?=\s))?(?:\s{1,8}with\s{1,8}\S{1,64}(?=\s))?"
     r"(?:\s{1,8}(?:by|as)|\s{0,8}=)?(?:\s{1,8}(?:password|values))?\s{0,8}\(?\s{0,8}"
 )
 _LITERAL = r"(?P<quote>\\{0,7}[\"'])(?P<secret>(?:(?P=quote){2}|(?!(?P=quote)).)+)"
+_PREFIX = r"(?:[ne]|u&)?"
 _DOLLARS = r"(?P<quote>\$\w{0,16}\$)(?P<secret>(?:(?!(?P=quote)).)+)"  # PostgreSQL
 _WORD = r"[^\s;\"'\\()\[]+"
 _ORACLE = (  # without quotes; prose continues behind it
@@ -38,10 +42,15 @@ _NETRC = (
     r"\bmachine\s{1,16}\S{1,255}(?:\s{1,16}(?:login|account)\s{1,16}\S{1,255}){1,2}"
     r"\s{1,16}password\s{1,16}(?P<secret>\"[^\"\n]*|[^\s\"'\\]+)"
 )
-_INSERT = (  # or MySQL's and SQLite's `REPLACE INTO`; SQL Server and `MERGE` leave out `INTO`
-    r"(?i)\b(?:(?:insert|replace)(?:\s{1,8}\w{1,16}){0,2}\s{1,8}into\s{1,8}[^(;]{1,160}"
-    r"|insert(?:\s{1,8}[^\s(;]{1,128})?\s{0,8})\((?P<columns>[^()]{1,4096})\)"
-    r"[^();]{0,64}\bvalues?\s{0,8}(?:row\s{0,8})?(?=\()"
+_COMMENT = r"/\*(?:(?!\*/)[\s\S]){0,512}\*/|--[^\n]{0,512}(?=\n)"
+_GAP = rf"(?:\s|{_COMMENT}){{1,8}}"
+_INSERT = (  # or `REPLACE`, `UPSERT`; SQL Server, Hive and `MERGE` leave out `INTO`
+    rf"(?i)\b(?:(?:insert|replace|upsert)(?:{_GAP}\w{{1,16}}){{0,2}}{_GAP}into{_GAP}"
+    rf"(?:{_COMMENT}|(?!--|/\*)[^(;]){{1,160}}|insert(?:{_GAP}[^\s(;]{{1,128}}){{0,4}}(?:{_GAP})?)"
+    rf"(?:\([^()]{{0,256}}\)(?:{_GAP})?)?"  # of `PARTITION`
+    rf"\((?P<columns>(?:{_COMMENT}|(?!--|/\*)[^()]){{1,4096}})\)"
+    rf"(?:{_COMMENT}|\\[nrt]|[^\w();/-]){{0,64}}(?:(?:output|overriding)\b[^();]{{0,64}}\b)?"
+    r"values?\s{0,8}(?:row\s{0,8})?(?=\()"
 )
 _PARTS = (
     r"(?s)\\{1,7}\"(?:(?!\\{1,7}\").)*(?:\\{1,7}\"|\Z)"  # in a literal of a program
@@ -52,20 +61,32 @@ _BACKSLASHES = (r"\\.|", r"\\|")
 """What a backslash in a literal is: an escape as in MySQL, or itself as in standard SQL."""
 _LONGEST = 2048
 """Most characters of a statement that is read with a backslash as an ordinary character."""
-_NO_SECRET = r"(?i)\s*(?:[?]|%s|%\(\w{1,64}\)s|[$:@]\w{1,64}|null|default)?\s*"
+_NO_SECRET = (  # a placeholder of a statement, or of the program that makes it
+    r"(?i)\s*(?:[?]\d{0,3}|[$:@]\w{1,64}|null|default|(?P<mark>\\{0,7}[\"'])?"
+    r"(?:%s|%\(\w{1,64}\)s|[$#]?\{{1,2}[^{}\"']{1,64}\}{1,2})(?(mark)(?P=mark)))?\s*"
+)
 _AROUND_NAMES = ' \t\r\n`"[]\\'
 
 
 @cache
 def _compiled() -> tuple[re.Pattern[str], ...]:
-    quoted = rf"{_PASSWORD}(?:[ne]|u&)?{_LITERAL}", f"{_PASSWORD}{_DOLLARS}"
+    password = _PASSWORD % _IN_CAPITALS
+    quoted = f"{password}{_PREFIX}{_LITERAL}", f"{password}{_DOLLARS}"
     return tuple(map(re.compile, (*quoted, _ORACLE, _REPLACED, _NETRC)))
+
+
+@cache
+def _of_users() -> tuple[re.Pattern[str], ...]:
+    password = _PASSWORD % "identified|password"
+    return tuple(
+        map(re.compile, (_USERS, password, f"(?is){_PREFIX}{_LITERAL}", f"(?s){_DOLLARS}"))
+    )
 
 
 @cache
 def _of_inserts() -> tuple[re.Pattern[str], ...]:
     parts = (_PARTS % backslash for backslash in _BACKSLASHES)
-    return tuple(map(re.compile, (_INSERT, _NO_SECRET, *parts)))
+    return tuple(map(re.compile, (_INSERT, _NO_SECRET, _COMMENT, *parts)))
 
 
 def cover(text: str, mask: str) -> str:
@@ -81,20 +102,34 @@ def cover(text: str, mask: str) -> str:
 
     for expression in _compiled():
         text = expression.sub(replaced, text)
-    pieces: list[str] = []
+    for find in (_given, _inserted):
+        pieces: list[str] = []
+        done = 0
+        for first, end in find(text):
+            pieces += (text[done:first], mask)
+            done = end
+        text = "".join((*pieces, text[done:]))
+    return text
+
+
+def _given(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the passwords are that statements give users, whose words may be small."""
+    users, password, *literals = _of_users()
     done = 0
-    for first, end in _inserted(text):
-        pieces += (text[done:first], mask)
-        done = end
-    return "".join((*pieces, text[done:]))
+    for statement in users.finditer(text):
+        for found in password.finditer(text, *statement.span()):
+            secret = next(filter(None, (one.match(text, found.end()) for one in literals)), None)
+            if secret and found.start() >= done:
+                yield secret.span("secret")
+                done = secret.end()
 
 
 def _inserted(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the values are that are inserted into columns named like secrets."""
-    inserts, _, escaped, standard = _of_inserts()
+    inserts, _, comments, escaped, standard = _of_inserts()
     read, longest = 0, len(text)
     for insert in inserts.finditer(text):
-        names = insert["columns"].split(",")
+        names = comments.sub("", insert["columns"]).split(",")
         secret = [names_secret(name.strip(_AROUND_NAMES), "") for name in names]
         first = insert.end()
         if insert.start() < read or not any(secret):

@@ -43,6 +43,12 @@ _VARIABLE = (  # of a Dockerfile, Windows, csh, fish
 )
 _VARIABLE_GAP = r"(?P<line>[ \t]{1,16})(?=[^\s=|&;])"
 
+_NO_VALUE = (  # nothing, or a placeholder of a statement
+    r"(?:[Nn]ull|NULL|None|nil|undefined|[?]\d{0,3}|%s|%\(\w{1,64}\)s|\$\d{1,3})(?=[\s,;)\]}\"'\\]|\Z)"
+)
+_NAMED_PLACE = r"(?<=\s=\s)[:@]\w{1,64}(?=[\s,;)\"'\\]|\Z)"
+_IN_STATEMENT = r"(?i)\b(?:set|where|and)\b[^;'\"]{0,200}\Z"
+
 _TYPE = r"&?(?:'static\s)?[A-Za-z_.]{1,64}(?:\[[^\]\n=]{0,64}\]{1,3}|<[^>\n=]{0,64}>{1,3})?[?!]?"
 _TYPED = rf"(?<!=)(?<!=\s){_TYPE}(?:\s?\|\s?{_TYPE}){{0,4}}\s{{0,8}}=\s{{0,8}}"
 _CALLED = r"(?:(?:new|await)\s{1,4}|\[\])?[\w.:]{0,64}!?[(\[{]"
@@ -174,6 +180,11 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
         return (start, content.end()) if content else (start, start)
     if gap.lastgroup == "line":
         return start, _line_end(text, start)
+    if _compiled(_NO_VALUE).match(text, start) or (
+        _compiled(_NAMED_PLACE).match(text, start)
+        and _compiled(_IN_STATEMENT).search(text, *_before(core, 256))
+    ):
+        return start, start
     if typed := _compiled(_TYPED).match(text, start):
         if found := _read(text, typed.end()):
             return found
