@@ -2021,6 +2021,47 @@ E
         n=$(wc -l < /etc/passwd); echo "$n"
         n=$(grep -c x .env); [ "$n" -gt 3 ]
     """,
+    "variables that may still be the environment's": r"""
+        true || secretx=1; echo "$secretx"
+        false && secretx=1; echo "$secretx"
+        echo "$secretx"; secretx=1
+        (secretx=1); echo "$secretx"
+        true | secretx=1; echo "$secretx"
+        x=$(secretx=1); echo "$secretx"
+        secretx=1 < missing; echo "$secretx"
+        secretx=1 > sub; echo "$secretx"
+        cd missing && secretx=1; echo "$secretx"
+        for secretx in; do :; done; echo "$secretx"
+        for secretx in $(true); do :; done; echo "$secretx"
+        while false; do secretx=1; done; echo "$secretx"
+        while break; secretx=1; do :; done; echo "$secretx"
+        if false; then secretx=1; fi; echo "$secretx"
+        if false; then secretx=1; elif false; then secretx=1; fi; echo "$secretx"
+        if true; then :; else secretx=1; fi; echo "$secretx"
+        case "$?" in 1) secretx=1;; *) ;; esac; echo "$secretx"
+        case "$secretx" in *) secretx=1;; esac
+        case "$?" in 1) secretx=1;; 0) echo "$secretx";; esac
+        read secretx < missing; echo "$secretx"
+        read secretx < missing || true; echo "$secretx"
+        read -t 0 secretx && echo "$secretx"
+        read -s secretx; echo "$secretx"
+        { read secretx; echo "$secretx"; } <&-
+        { read x secretx; echo "$secretx"; } < sub
+        until read secretx; do echo "$secretx"; done < sub
+        while ! read secretx; do echo "$secretx"; done < sub
+        while read secretx; do :; done < sub; echo "$secretx"
+        ! read secretx < sub && echo "$secretx"
+        true || read secretx && echo "$secretx"
+        true || secretx=1 && echo "$secretx"
+        true || n=1; [ "$n" -gt 3 ]
+        true || secretx=$secretx; echo "${secretx%x}"
+        cat <<E
+$secretx
+E
+secretx=1
+        bash -c 'secretx=1'; echo "$secretx"
+        secretx=1; bash -c 'echo "$secretx"'
+    """,
     "words that may be nothing": r"""
         n=$(wc -l < missing); awk -F $n '{print}' 'BEGIN{system("id")}'
         n=$(wc -l < missing); n=$n; awk -F $n '{print}' 'BEGIN{system("id")}'

@@ -164,6 +164,7 @@ class TestReasons:
             ("kill 12", "`12` is not on the list of values of the kind `job`"),
             ("rm *", "`*`, which could be an option"),
             ("$x a", "`$x` is from the environment"),
+            ("ls && x=1; echo $x", "`$x` may be from the environment: give it a value first"),
             ("for x in a*; do $x; done", "`a*` is a program that is only known when it runs"),
             ("ln -s ../x y", "`../x` climbs, and a link would lead there"),
             ('x=$(ls); make "a$x"', "`a...` is not on the list"),
@@ -745,6 +746,15 @@ class TestCommands:
             "if [[ ! -f 'a b' ]]; then ls; fi",
             'x=$(ls); [[ -n "$x" ]] && [[ a != "a ${x}" ]]',
             "[[ sub/a == a.b ]] | cat",
+            'x=$(ls) y=$x; echo "$y"',
+            'cd sub && x=$(ls) && echo "$x"',
+            'if [ -e a ]; then x=1; elif [ -e b ]; then x=2; else x=3; fi; echo "$x"',
+            'x=; if [ -e a ]; then x=$(ls); fi; echo "$x"',
+            'if read -r x y < a; then echo "$x $y"; fi',
+            'read x < a && echo "$x"',
+            'cat a | while read -r x; do for y in a b; do echo "$x/$y" "$(echo "$x")"; done; done',
+            'x=1 || ls; { y=2; }; ! z=3; echo "$x$y$z"',
+            'while x=$(ls); [ -e "a" ]; do echo "$x"; done',
         ],
     )
     def test_what_runs(self, ws: pathlib.Path, text: str) -> None:

@@ -51,10 +51,11 @@ from otelhooks.policy.shells.options import (
     Reading,
     read,
 )
-from otelhooks.policy.shells.outputs import is_number, prints_number
+from otelhooks.policy.shells.outputs import prints_number
 from otelhooks.policy.shells.places import ALL, WILD, Kept, Places, is_secret
 from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.table import Entry, table
+from otelhooks.policy.shells.variables import Given, given_names, maybe_not_given
 
 __all__ = ["Judge"]
 
@@ -118,8 +119,7 @@ class Judge:
         self._characters_left = _MOST_CHARACTERS
         self._depth = 0
         self._loops: dict[str, Argument] = {}
-        self._known: set[str] = set()
-        self._numbers: set[str] = set()
+        self._given = Given()
         self._is_still = False
         self._is_one_find = False
         self._is_behind = False
@@ -151,36 +151,19 @@ class Judge:
         are_still = self._depth == 0 and all(map(self._keeps_names, others))
         finds = sum(is_call(each, "find") for each in nodes(node))
         self._is_still, self._is_one_find = are_still and finds == 0, are_still and finds == 1
-        saved = self._loops, self._known, self._numbers
-        self._loops, self._known, self._numbers = {}, set(), set()
+        saved = self._loops, self._given
+        given = given_names(node)
+        self._loops, self._given = {}, given
         try:
-            self._names(node)
+            for name in given.loops:
+                self._kinds.check_name(name)
             self._run(node, folders)
         finally:
-            self._loops, self._known, self._numbers = saved
+            self._loops, self._given = saved
+        unset = maybe_not_given(node, given.names)
+        self.problems |= dict.fromkeys(("secret", why) for why in unset)
 
     # -- flow -----------------------------------------------------------------------------------
-
-    def _names(self, node: Node) -> None:
-        """Note the names that the text itself gives values to."""
-        loops: set[str] = set()
-        others: set[str] = set()
-        texts: set[str] = set()
-        for each in nodes(node):
-            if isinstance(each, Block):
-                loops |= {each.name} - {""}
-            else:
-                others |= {name for name, _ in each.assigned if not each.words}
-                texts |= {name for name, value in each.assigned if not is_number(value)}
-                if each.words and literal(each.words[0]) == "read":
-                    read_into = {literal(word) for word in each.words[1:]}
-                    others, texts = others | read_into, texts | read_into
-        if not loops.isdisjoint(others):
-            raise Refused("unread", "the variable of a loop gets another value")
-        for name in loops:
-            self._kinds.check_name(name)
-        self._known |= loops | others
-        self._numbers |= others - texts
 
     def _keeps_names(self, node: Node) -> bool:
         """Return whether a node makes, moves and removes no file itself, and is not repeated."""
@@ -334,13 +317,13 @@ class Judge:
         return found
 
     def _variable(self, part: Part) -> Argument:
-        if part.text == "?" or (part.kind == "variable" and part.text in self._numbers):
+        if part.text == "?" or (part.kind == "variable" and part.text in self._given.numbers):
             return Argument(NUMBER)
         value = self._loops.get(part.text) if part.kind == "variable" else None
         if value is not None and not value.splits:
             splits = not part.quoted and _SPLITTING.search(value.text) is not None
             return Argument(value.text, splits)
-        if part.text not in self._known and part.text not in self._table.printed:
+        if part.text not in self._given.names and part.text not in self._table.printed:
             raise Refused("secret", f"`${part.text}` is from the environment")
         return Argument(UNKNOWN, not part.quoted)
 

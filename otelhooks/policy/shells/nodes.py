@@ -79,8 +79,8 @@ class Block(NamedTuple):
     """Commands that belong together.
 
     Attributes:
-        kind: ``list``, ``and``, ``or``, ``pipe``, ``subshell``, ``background``, ``case``, ``loop``
-            or ``for``.
+        kind: ``list``, ``and``, ``or``, ``not``, ``pipe``, ``subshell``, ``background``, ``if``,
+            ``case``, ``loop`` or ``for``.
         parts: The commands.
         redirects: Redirections of all of them.
         name: Variable of a ``for``.

@@ -164,7 +164,7 @@ class _Reader:
             self._blanks(lines=True, joins=True)
             parts.append(self._command())
         found = parts[0] if len(parts) == 1 else Block("pipe", tuple(parts))
-        return Block("list", (found,)) if negated else found
+        return Block("not", (found,)) if negated else found
 
     # -- commands -------------------------------------------------------------------------------
 
@@ -182,9 +182,11 @@ class _Reader:
                 _unread("put a blank after `{`")
             return self._compound("list", ("}",))
         if word == "if":
-            return self._compound("list", ("then",), ("elif", "else", "fi"))
+            return self._compound("if", ("then",), ("elif", "else", "fi"))
         if word in {"while", "until"}:
-            return self._compound("loop", ("do",), ("done",))
+            loop = self._compound("loop", ("do",), ("done",))
+            negated = Block("not", loop.parts[:1])
+            return loop if word == "while" else loop._replace(parts=(negated, *loop.parts[1:]))
         if word == "for":
             return self._for()
         if word == "case":
