@@ -178,10 +178,12 @@ def own_data(
         shutil.rmtree(unmade, ignore_errors=True)
 
 
-@pytest.fixture(autouse=True)
-def time_for_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def time_for_candidates() -> Iterator[None]:
     """Let candidate sets answer however late a busy machine comes to their threads."""
-    monkeypatch.setattr("otelhooks.policy.candidate.TIME_LIMIT_S", 60)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("otelhooks.policy.candidate.TIME_LIMIT_S", 60)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -373,8 +373,9 @@ class TestPlaces:
         assert [one.id for one in questions.all()] == ["0", "3", "4"]
 
     def test_a_store_that_is_locked_when_the_answer_comes_delays_the_call(
-        self, mail, path, background
+        self, mail, path, background, monkeypatch
     ) -> None:
+        monkeypatch.setattr(store_questions, "_BUSY_S", 0.5)
         called = background.submit(mail, "ada")
         question = waiting(path)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -383,7 +384,7 @@ class TestPlaces:
             other.execute(f"UPDATE questions SET {row}", (question.digest,))
             other.execute("COMMIT")
             other.execute("BEGIN IMMEDIATE")
-            time.sleep(6)  # longer than the queue waits for a lock
+            time.sleep(1)  # longer than the queue waits for a lock
             assert not called.done()
             other.execute("ROLLBACK")
         assert called.result(10) == "sent to ada"

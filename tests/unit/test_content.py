@@ -254,11 +254,11 @@ class TestMaskText:
     )
     def test_hostile_text_takes_bounded_time(self, unit):
         """Quadratic behaviour would take minutes to hours."""
-        text = unit * (200_000 // len(unit))
+        text = unit * (100_000 // len(unit))
         redactor = Redactor(emails=True)
         started = time.process_time()
         redactor.mask_text(text)
-        assert time.process_time() - started < 10
+        assert time.process_time() - started < 5
 
     @pytest.mark.parametrize("unit", ["a", "password=", '"password":"' + '\\"' * 9_000, "4-"])
     def test_a_megabyte_takes_bounded_time(self, unit):
@@ -624,10 +624,10 @@ class TestInCode:
         ],
     )
     def test_hostile_text_takes_bounded_time(self, redactor, unit):
-        text = unit * (200_000 // len(unit))
+        text = unit * (100_000 // len(unit))
         started = time.process_time()
         redactor.mask_text(text)
-        assert time.process_time() - started < 10
+        assert time.process_time() - started < 5
 
 
 class TestRedactorSetting:

@@ -8,6 +8,8 @@ import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import otelhooks
 
 PACKAGE = Path(otelhooks.__file__).parent
@@ -71,11 +73,13 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert order.index("otelhooks.errors") < order.index("otelhooks.pipeline.runtime")
 
 
+def top(module: str) -> str:
+    """Return the package or module at the top of the library that a module belongs to."""
+    return module.split(".")[1] if "." in module else module
+
+
 def test_packages_import_only_packages_below_them() -> None:
     floor_of = {name: floor for floor, names in enumerate(FLOORS) for name in names}
-
-    def top(module: str) -> str:
-        return module.split(".")[1] if "." in module else module
 
     assert {top(module) for module in MODULES} == floor_of.keys()
     assert [
@@ -85,3 +89,18 @@ def test_packages_import_only_packages_below_them() -> None:
         if module != ALIAS and top(name) != top(module)
         if floor_of[top(name)] >= floor_of[top(module)]
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("package", "users"),
+    [("policy_tools", {"cli", "ui"}), ("ui", {"cli"}), ("cli", {"__main__"})],
+)
+def test_what_works_on_policies_and_what_people_use_lies_above_what_decides(
+    package: str, users: set[str]
+) -> None:
+    """The console stands beside the commands, so it imports none of them."""
+    found = {
+        top(module) for module, names in imports().items() if package in {top(n) for n in names}
+    }
+
+    assert found - {package} == users

@@ -52,8 +52,9 @@ def test_without_a_store_the_process_remembers_and_says_so(
 
 
 @pytest.fixture
-def locked(path: Path) -> Iterator[sqlite3.Connection]:
-    """A store that another program keeps locked."""
+def locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
+    """A store that another program keeps locked, and that is not waited for as long."""
+    monkeypatch.setattr(labels, "_BUSY_S", 0.2)
     LabelBook(path).open("earlier")
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN EXCLUSIVE")

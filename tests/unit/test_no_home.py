@@ -64,6 +64,7 @@ def test_telemetry_without_a_place_stops_no_program(
     monkeypatch.setenv("OTELHOOKS_STOPS", "off")
     if exporter == "otlp":
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     otelhooks.instrument(policies=[policy.deny("send")])
     with pytest.raises(Denied):
         send()
