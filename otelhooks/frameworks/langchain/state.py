@@ -1,13 +1,14 @@
 # pyright: basic, reportMissingImports=false
-"""Input and output of a graph: messages in states, commands and stream items.
+"""Messages in a graph's input and output, and in what its tools return: states and commands.
 
 Everything here is a function of its arguments; the application's inputs are never changed.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
@@ -18,16 +19,20 @@ __all__ = [
     "COMMAND",
     "is_same",
     "leaves",
+    "messages_in",
     "prompt_of",
     "replace",
     "thread_of",
+    "told_in",
     "tool_names",
     "update_of",
+    "visited",
     "with_prompt",
 ]
 
-
-COMMAND = "langgraph.types:Command"
+_MESSAGE = "langchain_core.messages.base:BaseMessage"
+COMMAND, _SEND = "langgraph.types:Command", "langgraph.types:Send"
+_OVERWRITE = "langgraph.types:Overwrite"
 
 # -- the graph and its input ------------------------------------------------------------------
 
@@ -141,3 +146,63 @@ def leaves(value: Any) -> Iterator[Any]:
             stack.extend(value)
         else:
             yield value
+
+
+# -- messages in what a tool returns: alone or in a list, and in langgraph's commands ---------
+
+
+def told_in(raw: Any) -> list[Any]:
+    """Return the messages that a tool's result puts into the state; none of any other result."""
+    several = raw if isinstance(raw, list) else [raw]
+    return messages_in(raw) if any(kit.is_a(one, _MESSAGE, COMMAND) for one in several) else []
+
+
+def messages_in(value: Any) -> list[Any]:
+    """Return the messages in a result, or a state, at any depth."""
+    found: list[Any] = []
+    visited(value, found.append)
+    return found
+
+
+def visited(value: Any, visit: Callable[[Any], Any]) -> Any:
+    """Return a result with other messages in it.
+
+    Args:
+        value: The result. Whatever langgraph will take for a message is one.
+        visit: Returns what replaces a message; None leaves it out.
+    """
+    if kit.is_a(value, _MESSAGE):
+        return visit(value)
+    if kit.is_a(value, COMMAND):
+        update, goto = value.update, visited(value.goto, visit)
+        if isinstance(update, list) and all(isinstance(each, tuple) for each in update):
+            update = [(name, visited({name: item}, visit)[name]) for name, item in update]
+        else:
+            update = _said(update, visit)
+        return dataclasses.replace(value, update=update, goto=goto)
+    if kit.is_a(value, _SEND, _OVERWRITE):
+        name = "arg" if kit.is_a(value, _SEND) else "value"
+        new = copy.copy(value)
+        object.__setattr__(new, name, _said(getattr(value, name), visit))
+        return new
+    if isinstance(value, dict):
+        return {
+            name: _said(item if isinstance(item, list) else [item], visit)
+            if name == "messages" and not kit.is_a(item, _OVERWRITE)
+            else visited(item, visit)
+            for name, item in value.items()
+        }
+    if type(value) in (list, tuple):
+        found = [(item, visited(item, visit)) for item in value]
+        return type(value)(new for item, new in found if new is not None or item is None)
+    return value
+
+
+def _said(value: Any, visit: Callable[[Any], Any]) -> Any:
+    """Return the same for what may also hold messages in the form of dicts, pairs and texts."""
+    if isinstance(value, list):
+        try:
+            value = kit.native("langchain_core.messages:convert_to_messages")(value)
+        except Exception:  # other things
+            pass
+    return visited(value, visit)

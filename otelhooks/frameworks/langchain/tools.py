@@ -11,8 +11,7 @@ from otelhooks.frameworks.langchain.arguments import facts_of, only_argument, sp
 from otelhooks.frameworks.langchain.builtin import read
 from otelhooks.frameworks.langchain.fields import closure, field
 from otelhooks.frameworks.langchain.listeners import apart
-from otelhooks.frameworks.langchain.results import messages_in, told_in, visited
-from otelhooks.frameworks.langchain.state import thread_of
+from otelhooks.frameworks.langchain.state import messages_in, thread_of, told_in, visited
 
 __all__ = ["InvokeRun", "ToolRun"]
 
