@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.langchain.builtin import hosted
 from otelhooks.frameworks.langchain.fields import field
-from otelhooks.frameworks.langchain.hosted import hosted
 from otelhooks.frameworks.langchain.listeners import is_streaming, without_tokens
 
 __all__ = ["ChatCall", "EventsCall", "StreamedCall", "events_of", "know_tools"]
