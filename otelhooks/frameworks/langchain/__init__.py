@@ -36,10 +36,8 @@ from otelhooks.frameworks.langchain import models
 from otelhooks.frameworks.langchain.arguments import note
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.chains import ChainRun
-from otelhooks.frameworks.langchain.middleware import EDITORS, SHELLS
-from otelhooks.frameworks.langchain.nodes import anode, node
-from otelhooks.frameworks.langchain.runs import GraphRun
-from otelhooks.frameworks.langchain.tools import InvokeRun, ToolRun
+from otelhooks.frameworks.langchain.runs import GraphRun, anode, node
+from otelhooks.frameworks.langchain.tools import EditorRun, InvokeRun, ShellRun, ToolRun
 
 __all__ = ["ADAPTER"]
 
@@ -54,6 +52,11 @@ _RUNNER = "langgraph.pregel._runner"
 _NODE = "langgraph.prebuilt.tool_node:ToolNode"
 _EARLIER_NODE = "langchain.tools.tool_node:_ToolNode"
 _SUMMARY = "langchain.agents.middleware.summarization:SummarizationMiddleware"
+_SHELL = "langchain.agents.middleware.shell_tool:ShellToolMiddleware._run_shell_tool"
+_EDITS = (
+    "langchain_anthropic.middleware.anthropic_tools:_(State|Filesystem)ClaudeFileToolMiddleware"
+    "._handle_(view|create|str_replace|insert|delete|rename)"
+)
 _CHAIN = "langchain_classic.chains.base:Chain"
 _EXECUTOR = "langchain_classic.agents.agent:AgentExecutor"
 _REMOTE, _CODE = "langgraph.pregel.remote", "langchain_quickjs.middleware"
@@ -86,8 +89,10 @@ class _Summary(Compaction):
 _AGENTS = (
     kit.seat(f"{_SUMMARY}.(_|_a)create_summary", _Summary, required=False),
     kit.listen(f"{_EARLIER_NODE}._inject_tool_args", note, required=False, until="1.0.3"),
-    *SHELLS,
+    kit.seat(_SHELL, ShellRun, required=False, until="1.0.6"),
 )
+
+_EDITORS = (kit.seat(_EDITS, EditorRun, until="1.0.4"),)
 
 _CHAINS = (
     kit.seat(f"{_CHAIN}.(|a)invoke", ChainRun, entry=True),
@@ -107,7 +112,7 @@ ADAPTER = kit.Adapter(
     kit.Package("langchain-core", SUPPORTED, module="langchain_core"),
     kit.Package("langgraph", SUPPORTED, module="langgraph.pregel", seats=_GRAPHS),
     kit.Package("langchain", SUPPORTED, module="langchain", seats=_AGENTS),
-    kit.Package("langchain-anthropic", SUPPORTED, module="langchain_anthropic", seats=EDITORS),
+    kit.Package("langchain-anthropic", SUPPORTED, module="langchain_anthropic", seats=_EDITORS),
     kit.Package("langchain-classic", SUPPORTED, module="langchain_classic", seats=_CHAINS),
     _built_on(
         "deepagents",

@@ -1,5 +1,10 @@
 # pyright: basic, reportMissingImports=false
-"""Runs of langgraph's graphs: how one is read, refused, answered and streamed."""
+"""Runs of langgraph's graphs: how one is read, refused, answered and streamed.
+
+Nodes of a graph, and tasks of the functional API, are spans inside that of the run: other tracers
+show them as well (LangSmith and OpenInference as runs of a chain). A node that only calls the model
+or tools of an agent, or is a graph itself, has spans of its own already.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +16,21 @@ from typing import Any, NamedTuple
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.contents import field
-from otelhooks.frameworks.kit.telemetry import failed, semconv
+from otelhooks.frameworks.kit.telemetry import failed, inside_run, semconv
 from otelhooks.frameworks.langchain import state
 from otelhooks.frameworks.langchain.listeners import HeardRun
 from otelhooks.frameworks.langchain.models import events_of, know_tools
-from otelhooks.frameworks.langchain.nodes import MODEL_NODES
 
-__all__ = ["GraphRun"]
+__all__ = ["GraphRun", "anode", "node"]
 
 _TASK = "__pregel_task_id"
 _CHECKPOINTER = "__pregel_checkpointer"
 _INTERRUPT = "__interrupt__"
+_HIDDEN = "langsmith:hidden"
+_EDGES = "branch:"
+_AGENTS = ("langchain.agents.", "langgraph.prebuilt.")
+_MODEL_NODES = ("model", "agent")
+"""Names of the node that calls the model, in the agents of langchain and langgraph."""
 
 
 class _Answer(NamedTuple):
@@ -66,7 +75,7 @@ class GraphRun(HeardRun):
             bool(tools)
             or "lc_agent_name" in metadata
             or "ls_integration" in metadata
-            or ("messages" in graph.channels and any(n in graph.nodes for n in MODEL_NODES))
+            or ("messages" in graph.channels and any(n in graph.nodes for n in _MODEL_NODES))
         )
         self.agent = str(metadata.get("lc_agent_name") or graph.name)
         self.prompt = prompt if has_message else input
@@ -204,7 +213,7 @@ class GraphRun(HeardRun):
     @property
     def node(self) -> str | None:
         """The node to which our answer is attributed."""
-        return next((name for name in MODEL_NODES if name in self.graph.nodes), None)
+        return next((name for name in _MODEL_NODES if name in self.graph.nodes), None)
 
     def shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:
         """Return an answer's changes to the state, and the items that contain it."""
@@ -269,3 +278,48 @@ class GraphRun(HeardRun):
                     if hasattr(found, "content") and hasattr(found, "type"):
                         return found, None
         return functools.reduce(operator.add, reversed(pieces)) if pieces else None, None
+
+
+# -- nodes ------------------------------------------------------------------------------------
+
+
+def node(wrapped: Any, owner: Any, task: Any, *rest: Any, **further: Any) -> Any:
+    """Run a node."""
+    if _is_seen_already(task):
+        return wrapped(task, *rest, **further)
+    with _span(task):
+        return wrapped(task, *rest, **further)
+
+
+async def anode(wrapped: Any, owner: Any, task: Any, *rest: Any, **further: Any) -> Any:
+    """Run a node whose function may be a coroutine function."""
+    if _is_seen_already(task):
+        return await wrapped(task, *rest, **further)
+    with _span(task):
+        return await wrapped(task, *rest, **further)
+
+
+def _span(task: Any) -> Any:
+    attributes, pauses = {semconv.NODE_NAME: task.name}, ("langgraph.errors:GraphBubbleUp",)
+    return inside_run(f"node {task.name}", attributes, task.input, lambda: _written(task), pauses)
+
+
+def _is_seen_already(task: Any) -> bool:
+    steps = getattr(task.proc, "steps", None) or (task.proc,)
+    return (
+        (task.name in _MODEL_NODES and _is_of_agent(steps[0]))
+        or hasattr(steps[0], "tools_by_name")
+        or any(steps[0] is graph for graph in task.subgraphs)
+        or _HIDDEN in (task.config.get("tags") or ())
+    )
+
+
+def _is_of_agent(bound: Any) -> bool:
+    """Return whether a node's function is that of an agent of langchain or langgraph."""
+    function = getattr(bound, "func", None) or getattr(bound, "afunc", None)
+    return getattr(function, "__module__", "").startswith(_AGENTS)
+
+
+def _written(task: Any) -> dict[str, Any]:
+    """Return what a node wrote into the state."""
+    return {name: value for name, value in task.writes if not name.startswith(_EDGES)}

@@ -8,12 +8,12 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.values import SCALARS
 from otelhooks.frameworks.langchain.arguments import facts_of, only_argument, split
-from otelhooks.frameworks.langchain.builtin import read
+from otelhooks.frameworks.langchain.builtin import EDITOR, SHELL, place, read
 from otelhooks.frameworks.langchain.fields import closure, field
 from otelhooks.frameworks.langchain.listeners import apart
 from otelhooks.frameworks.langchain.state import messages_in, thread_of, told_in, visited
 
-__all__ = ["InvokeRun", "ToolRun"]
+__all__ = ["EditorRun", "InvokeRun", "ShellRun", "ToolRun"]
 
 _MCP, _NATIVE_MCP = "langchain_mcp_adapters.tools", "langchain.mcp."
 _MESSAGE = "langchain_core.messages.tool:ToolMessage"
@@ -250,3 +250,50 @@ def _is_native(method: Any) -> bool:
     # Not by `__module__`, which `functools.wraps` copies.
     names: Any = getattr(getattr(method, "__func__", method), "__globals__", ())
     return "__name__" in names and names["__name__"].startswith("langchain_core.")
+
+
+# -- middleware -------------------------------------------------------------------------------
+
+
+class _Answered(ToolRun):
+    """One call that middleware answers itself, so that no tool is called.
+
+    langchain before 1.0.6 and langchain-anthropic before 1.0.4 do so with their shells and editors,
+    in ``wrap_tool_call``. An agent keeps that method from its creation, so the seats are those
+    below it that do the work.
+    """
+
+    def as_tool(self, middleware: Any, name: str, id: str | None, args: Any) -> None:
+        """Read it as a call of the tool that is never called."""
+        self.owner, self.id, self.args, self.hidden = middleware, id, {**args}, {}
+        self.name = self.title = name
+
+    def next_seat(self) -> None:
+        """Return None: there is no deeper seat on the way."""
+
+
+class ShellRun(_Answered):
+    """One command of a shell."""
+
+    def read(self, middleware: Any, resources: Any, payload: Any, **further: Any) -> None:
+        """Read ``ShellToolMiddleware._run_shell_tool``."""
+        self.resources, self.further = resources, further
+        shell = getattr(middleware, "_tool", None)
+        name = "bash" if shell is None else shell.name
+        self.as_tool(middleware, name, further["tool_call_id"], payload)
+        place(self, SHELL, middleware, payload)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        return wrapped(self.resources, args, **self.further)
+
+
+class EditorRun(_Answered):
+    """One step of an editor."""
+
+    def read(self, middleware: Any, args: Any, *rest: Any, **further: Any) -> None:
+        """Read a step such as ``_handle_create(args, [state,] tool_call_id)``."""
+        self.rest, self.further = rest, further
+        self.as_tool(middleware, middleware.tool_name, rest[-1], args)
+        if args.get("command") == "rename":  # the only step whose own path has another name
+            args = {**args, "path": args.get("old_path")}
+        place(self, EDITOR, middleware, args)
