@@ -52,9 +52,7 @@ _TOOLS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "AskUserQuestion": (("ask_question",), None),
 }
 
-TABLE = kit.BuiltIns(
-    {f"claude_agent_sdk:{name}": (name, *what) for name, what in _TOOLS.items()}, {}
-)
+TABLE = kit.BuiltIns({f"claude_agent_sdk:{name}": (name, *what) for name, what in _TOOLS.items()})
 """Tools that the CLI includes; only their names are known here."""
 
 _STATUS_S = 10

@@ -58,8 +58,7 @@ TABLE = kit.BuiltIns(
             for name, kind in KINDS.items()
         },
         "google.antigravity:start_subagent": ("start_subagent", (INVOKE,)),
-    },
-    {},
+    }
 )
 """The same for reports: the harness runs them, and only their names are known here."""
 
@@ -177,7 +176,7 @@ def _facts(strategy: Any, runner: Any, config: Any) -> Facts:
         python_tools=own,
         servers={server.name: _place_of(server) for server in config.mcp_servers},
         static_agents={
-            agent.name: frozenset(_enabled(agent.harness_side_tools))
+            agent.name: frozenset(name for name, _ in _enabled(agent.harness_side_tools))
             | frozenset(tool.name for tool in agent.tools if tool.name not in own)
             for agent in config.custom_subagents
         },
@@ -188,17 +187,12 @@ def _place_of(server: Any) -> Any:
     return getattr(server, server.WhichOneof("transport"))
 
 
-def _name_of(field: Any) -> str:
-    """Return the built-in tool that a field of the configuration controls."""
-    name: str = field.name
-    return _FIELDS.get(name, name)
-
-
-def _enabled(tools: Any) -> Iterable[str]:
-    """Yield the built-in tools that a configuration switches on."""
-    for field, value in tools.ListFields():
-        if getattr(value, "enabled", False):
-            yield _name_of(field)
+def _enabled(tools: Any) -> Iterable[tuple[str, Any]]:
+    """Yield the built-in tools that a configuration switches on, each with its setting."""
+    for field, setting in tools.ListFields():
+        if getattr(setting, "enabled", False):
+            name: str = field.name
+            yield _FIELDS.get(name, name), setting
 
 
 def _take_away(config: Any, facts: Facts) -> None:
@@ -214,9 +208,9 @@ def _take_away(config: Any, facts: Facts) -> None:
         return hiding.hides(tool)
 
     for owner in (config, *config.custom_subagents):
-        for field, value in owner.harness_side_tools.ListFields():
-            if getattr(value, "enabled", False) and is_taken(_name_of(field)):
-                value.enabled = False
+        for name, setting in _enabled(owner.harness_side_tools):
+            if is_taken(name):
+                setting.enabled = False
         kept = [tool for tool in owner.tools if not hiding.hides(unjudged.Call(tool.name, {}))]
         if len(kept) != len(owner.tools):
             copies = [copy.deepcopy(tool) for tool in kept]

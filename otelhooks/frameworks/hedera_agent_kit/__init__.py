@@ -58,9 +58,7 @@ ADAPTER = kit.Adapter(
         "hedera_agent_kit.mcp.toolkit": (calls.MCP, calls.behind_mcp),
     },
     # one line for all: each queries a mirror node, or sends a transaction to the ledger
-    built_in=kit.BuiltIns(
-        {f"{calls.PLUGINS}:*": ("all tools of the kit's plugins", (), "net")}, {}
-    ),
+    built_in=kit.BuiltIns({f"{calls.PLUGINS}:*": ("all tools of the kit's plugins", (), "net")}),
     not_covered=(
         kit.NotCovered(
             "a function that is set as `execute` on a tool object, or later on its class",

@@ -7,6 +7,7 @@ import itertools
 import types
 import weakref
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from otelhooks.frameworks.kit.mcp.servers import name_at
@@ -18,6 +19,7 @@ from otelhooks.types import normalize_builtin_tool_name
 __all__ = ["BuiltIns"]
 
 _Entries = Mapping[str, tuple[Any, ...]]
+_NONE: _Entries = MappingProxyType({})
 
 _LASTING = frozenset((types.FunctionType, functools.partial))
 """What runs the same as long as it lives: of these, what was found is kept."""
@@ -43,7 +45,7 @@ class BuiltIns(dict[str, BuiltIn]):
         hosted: Tools that run at the model's provider, in the same form.
     """
 
-    def __init__(self, here: _Entries, hosted: _Entries) -> None:
+    def __init__(self, here: _Entries = _NONE, hosted: _Entries = _NONE) -> None:
         super().__init__({at: BuiltIn(*one) for key, one in here.items() for at in each(key)})
         self.update({k: BuiltIn(*one)._replace(is_hosted=True) for k, one in hosted.items()})
         self.look_up = functools.lru_cache(maxsize=1024)(functools.partial(look_up, self))

@@ -125,7 +125,7 @@ _TOOLS = {
 }
 
 
-TABLE = kit.BuiltIns(_TOOLS, {})
+TABLE = kit.BuiltIns(_TOOLS)
 """What defines a tool -> what it is; more lines than one release has."""
 
 SHELL = TABLE[f"{_LANGCHAIN}.shell_tool:_PersistentShellTool"]
@@ -267,7 +267,6 @@ _PAGE = ("web_fetch", ("read_url_content",), "net")
 _CODE = ("code_execution", ("code_execution",), "shell")
 _OTHER = "other"
 _HOSTED = kit.BuiltIns(
-    here={},
     hosted={
         "code_execution": _CODE,
         "code_interpreter": _CODE,

@@ -53,8 +53,7 @@ BUILT_IN = kit.BuiltIns(
             _vended("web_fetch", *_FETCH, way="_markdown"),
             _vended("web_fetch", *_FETCH, way="_agentic"),
         )
-    ),
-    {},
+    )
 )
 can_pause: weakref.WeakSet[Any] = weakref.WeakSet()
 """Agents whose present run its application can resume."""
