@@ -125,6 +125,7 @@ def test_a_subclass_is_made_of_the_class_of_this_version(module: Any) -> None:
 
     assert isinstance(make("it"), Wrapper)
     assert make("it").wrapped == "it"
+    assert kit.native("(nowhere|fake_models):(Gone|Wrapper)") is kit.native("fake_models:Wrapper")
 
     @kit.subclass("fake_models:Gone", "fake_models:Never")
     def broken(base: Any) -> Any:

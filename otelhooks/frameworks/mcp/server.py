@@ -170,7 +170,4 @@ class ToolRun(McpCall):
 
 
 def _tool_error(reason: str) -> Exception:
-    try:
-        return kit.native("mcp.server.mcpserver.exceptions:ToolError")(reason)
-    except KeyError:  # 1.x
-        return kit.native("mcp.server.fastmcp.exceptions:ToolError")(reason)
+    return kit.native("mcp.server.(mcpserver|fastmcp).exceptions:ToolError")(reason)

@@ -77,10 +77,7 @@ def trace_of(meta: Any) -> Context:
 
 
 def error_class() -> Any:
-    try:
-        return kit.native("mcp.shared.exceptions:MCPError")
-    except AttributeError:  # 1.x
-        return kit.native("mcp.shared.exceptions:McpError")
+    return kit.native("mcp.shared.exceptions:(MCPError|McpError)")  # the latter in 1.x
 
 
 def error_of(error: BaseException) -> Any:

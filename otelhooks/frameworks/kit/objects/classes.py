@@ -22,17 +22,20 @@ def native(path: str, of: Any = None) -> Any:
     """Return an object of the framework, which is already imported.
 
     Args:
-        path: Module and name, such as ``haystack.tools.errors:ToolInvocationError``.
+        path: Module and name, such as ``haystack.tools.errors:ToolInvocationError``; ``(a|b)`` in
+            it means the first that exists.
         of: An object of the framework, whose copy of the framework is searched first.
     """
+    if "(" in path:
+        path = next(filter(_is_there, each(path)), path)
     module, _, name = path.partition(":")
     for cls in type(of).__mro__:
         if f"{cls.__module__}:{cls.__qualname__}" == path:
             return cls
         if cls.__module__.partition(".")[0] == module.partition(".")[0]:
             # `sys.modules` has only the newest copy; a method's globals are those of its own copy.
-            for each in vars(cls).values():
-                found = getattr(each, "__globals__", {}).get(name)
+            for value in vars(cls).values():
+                found = getattr(value, "__globals__", {}).get(name)
                 if getattr(found, "__module__", None) == module:
                     return found
     return getattr(sys.modules[module], name)
