@@ -22,7 +22,7 @@ import agents
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.kit import json_text
-from otelhooks.frameworks.openai_agents import answers, models
+from otelhooks.frameworks.openai_agents import models
 from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from otelhooks.patching import fields
 
@@ -131,7 +131,7 @@ def test_the_answer_is_read_once_by_its_tool_and_not_by_the_model_call(instrumen
     parsed: list[Any] = []
     read = json_text._parse
     monkeypatch.setattr(json_text, "_parse", lambda text: parsed.append(text) or read(text))
-    monkeypatch.setattr(answers, "text_of", lambda item: pytest.fail("nobody reads the text"))
+    monkeypatch.setattr(models, "text_of", lambda item: pytest.fail("nobody reads the text"))
     instrument(policy.allow("search"))
     run(searching())
     assert len(parsed) == CALLS

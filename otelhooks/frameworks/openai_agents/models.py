@@ -3,26 +3,29 @@
 The SDK asks one function for the model of each turn; it gets a stand-in whose two call methods are
 the seat, so that models created before `instrument()`, subclasses and retries are covered. The
 history of a call grows with the run: nothing of it or of the answer is read before it is needed.
+
+Items, responses, events of a stream and usage are records of the ``openai`` package, or mappings
+with the same names, for any provider.
 """
 # pyright: basic
 
 from __future__ import annotations
 
 import functools
+import json
 import operator
 import weakref
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.contents import field
 from otelhooks.frameworks.kit.objects import outer
-from otelhooks.frameworks.openai_agents import answers
 from otelhooks.frameworks.openai_agents.builtin import TABLE, hosted
 from otelhooks.frameworks.openai_agents.tools import FunctionCall, locate
 
-__all__ = ["canned", "choose_model", "guarded"]
+__all__ = ["ModelCall", "canned", "choose_model", "events_of", "guarded"]
 
 _NAMES = (
     "system_instructions",
@@ -45,12 +48,113 @@ _CALLS = {  # kinds of calls, and the name of those without one
 }
 
 
+# -- forms of an answer -----------------------------------------------------------------------
+
+
+def text_of(item: Any) -> str:
+    """Return the text of a message."""
+    return "".join(field(part, "text") or "" for part in field(item, "content") or ())
+
+
+def _made(kind: str, /, **fields: Any) -> Any:
+    return kit.native(f"openai.types.responses:{kind}")(**fields)
+
+
+def message(text: str) -> Any:
+    """Return a message of the assistant."""
+    part = _made("ResponseOutputText", type="output_text", text=text, annotations=[])
+    return _made(
+        "ResponseOutputMessage",
+        id="msg_otelhooks",
+        type="message",
+        role="assistant",
+        status="completed",
+        content=[part],
+    )
+
+
+def function_call(part: kit.Part) -> Any:
+    """Return a call of a function tool, as a model asks for it."""
+    return _made(
+        "ResponseFunctionToolCall",
+        type="function_call",
+        call_id=part.id or "call_otelhooks",
+        name=part.name,
+        arguments=json.dumps(part.args),
+    )
+
+
+def response_of(output: Sequence[Any], usage: Any = None, response_id: str | None = None) -> Any:
+    """Return an answer of a model.
+
+    Args:
+        output: Its items.
+        usage: Tokens, in the SDK's form; zero if not given.
+        response_id: The provider's id.
+    """
+    usage = kit.native("agents.usage:Usage")() if usage is None else usage
+    response = kit.native("agents.items:ModelResponse")
+    return response(output=list(output), usage=usage, response_id=response_id)
+
+
+def last_response(events: Sequence[Any]) -> Any:
+    """Return the answer in a stream's events, without content if the stream did not end."""
+    for event in reversed(events):
+        found = getattr(event, "response", None)
+        if found is not None and getattr(event, "type", "") == "response.completed":
+            usage = kit.native("agents.usage:Usage")
+            counted = None if found.usage is None else usage(requests=1, **_tokens(found.usage))
+            return response_of(found.output, counted, found.id)
+    return response_of(())
+
+
+def events_of(answer: Any) -> list[Any]:
+    """Return the events of a stream that contains an answer."""
+    output = list(answer.output)
+    told = [(index, one) for index, one in enumerate(output) if field(one, "type") == "message"]
+    events = [
+        _made(
+            "ResponseTextDeltaEvent",
+            type="response.output_text.delta",
+            content_index=0,
+            output_index=index,
+            item_id=item.id,
+            delta=text_of(item),
+            logprobs=[],
+            sequence_number=number,
+        )
+        for number, (index, item) in enumerate(told)
+    ]
+    usage = kit.native("openai.types.responses:ResponseUsage")
+    response = _made(
+        "Response",
+        id=answer.response_id or "resp_otelhooks",
+        created_at=0,
+        model="",
+        object="response",
+        output=output,
+        parallel_tool_calls=True,
+        tool_choice="auto",
+        tools=[],
+        usage=usage.model_construct(**_tokens(answer.usage)),
+    )
+    last = {"response": response, "sequence_number": len(events)}
+    return [*events, _made("ResponseCompletedEvent", type="response.completed", **last)]
+
+
+def _tokens(usage: Any) -> dict[str, Any]:
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    details = ("input_tokens_details", "output_tokens_details")
+    return {name: getattr(usage, name) for name in (*names, *details)}
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
 class ModelCall(kit.ModelCall):
     """A call of ``Model.get_response``."""
 
-    table = kit.PartTable(
-        made={"text": lambda part: answers.message(part.text), "call": answers.function_call}
-    )
+    table = kit.PartTable(made={"text": lambda part: message(part.text), "call": function_call})
     tokens: ClassVar = {
         "input_tokens": "input_tokens",
         "output_tokens": "output_tokens",
@@ -116,7 +220,7 @@ class ModelCall(kit.ModelCall):
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         kept = () if of is None else (of.usage, of.response_id)
-        return answers.response_of(parts, *kept)
+        return response_of(parts, *kept)
 
     def about(self, raw: Any) -> tuple[Any, ...]:
         return raw.usage, None, raw.response_id
@@ -133,7 +237,7 @@ class ModelCall(kit.ModelCall):
         """Read the items of an answer; calls that the provider runs are not ours."""
         for item in message.output:
             if field(item, "type") == "message":
-                yield kit.Part("text", item, answers.text_of(item))
+                yield kit.Part("text", item, text_of(item))
             elif name := self.runs(item):
                 text = field(item, "arguments") or field(item, "input")
                 args = FunctionCall.arguments_in(text, FunctionCall.text_name)
@@ -158,10 +262,10 @@ class StreamedCall(ModelCall):
     """A call of ``Model.stream_response``."""
 
     def whole(self, seen: Any) -> Any:
-        return answers.last_response(seen)
+        return last_response(seen)
 
     def told(self, result: Any) -> Any:
-        return answers.events_of(result)
+        return events_of(result)
 
 
 @functools.lru_cache(maxsize=64)
@@ -213,13 +317,13 @@ def _canned_model(base: Any) -> Any:
         model = ""
 
         def __init__(self, text: str) -> None:
-            self._answer = answers.response_of([answers.message(text)])
+            self._answer = response_of([message(text)])
 
         async def get_response(self, *args: Any, **kwargs: Any) -> Any:
             return self._answer
 
         async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            for event in answers.events_of(self._answer):
+            for event in events_of(self._answer):
                 yield event
 
     return CannedModel

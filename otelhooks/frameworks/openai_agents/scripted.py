@@ -9,8 +9,7 @@ from typing import Any
 import agents
 
 from otelhooks.frameworks.kit import trials
-from otelhooks.frameworks.openai_agents.answers import events_of
-from otelhooks.frameworks.openai_agents.models import ModelCall
+from otelhooks.frameworks.openai_agents.models import ModelCall, events_of
 
 __all__ = ["ScriptedModel", "prove"]
 
