@@ -18,6 +18,7 @@ import otelhooks
 from otelhooks import errors, hooks, policy, types
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import json_text
+from otelhooks.frameworks.kit.adapter import NotCovered
 from otelhooks.patching import patches, versions
 
 REASON = "Not that."
@@ -241,9 +242,9 @@ def runs_code(text: str) -> str:
 
 def test_one_target_or_place_may_mean_several() -> None:
     several = kit.seat("fake:(|Old)Tool.(run|arun)", Invoked, overrides=True)
-    part = kit.NotCovered("old ones", "none", module="fake", seats=(kit.listen("fake:(a|b)"),))
+    part = NotCovered("old ones", "none", module="fake", seats=(kit.listen("fake:(a|b)"),))
     package = kit.Package("fake", ">=1", module="fake")
-    made = kit.Adapter("fake", package, seats=(several,), not_covered=(part,))
+    made = kit.Adapter("fake", package, seats=(several,), gaps=(part,))
     names = [f"fake.{tool}.{name}" for tool in ("Tool", "OldTool") for name in ("run", "arun")]
     table: Any = made.packages[0].seats
     assert [(one.name, one.overrides) for one in table] == [(name, True) for name in names]

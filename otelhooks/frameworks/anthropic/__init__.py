@@ -130,19 +130,17 @@ ADAPTER = kit.Adapter(
             required=False,
         ),
     ),
-    not_covered=(
-        kit.NotCovered(
-            "legacy completions, message batches",
-            "no rule is asked about them; completions are reported, and denied under `strict=True`",
+    not_covered={
+        "legacy completions, message batches": (
+            "no rule is asked about them; completions are reported, and denied under `strict=True`"
         ),
-        kit.NotCovered("tools of the provider, managed sessions", "they run at the provider"),
-        kit.NotCovered("the function behind a tool", "calling it is plain Python"),
-    ),
+        "tools of the provider, managed sessions": "they run at the provider",
+        "the function behind a tool": "calling it is plain Python",
+    },
     options={"on_denied": ON_DENIED},
-    in_part=(
-        (
-            "tool.post",
-            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent",
+    in_part={
+        "tool.post": (
+            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent"
         ),
-    ),
+    },
 )

@@ -54,50 +54,38 @@ ADAPTER = kit.Adapter(
             entry=True,
         ),
     ),
-    not_covered=(
-        kit.NotCovered(
-            "model calls",
-            "the CLI makes them: no hook sees them, and spans and messages of them are missing",
+    not_covered={
+        "model calls": (
+            "the CLI makes them: no hook sees them, and spans and messages of them are missing"
         ),
-        kit.NotCovered(
-            "hooks in settings files",
+        "hooks in settings files": (
             "the CLI runs them itself, beside ours: what they make of the arguments of a built-in "
-            "or external tool is not judged",
+            "or external tool is not judged"
         ),
-        kit.NotCovered(
-            "single commands in a shell's script", "a call of `Bash` is judged as a whole"
+        "single commands in a shell's script": "a call of `Bash` is judged as a whole",
+        "questions to the user": (
+            "a call of `AskUserQuestion` is judged as a tool call; `on_interaction` does not run"
         ),
-        kit.NotCovered(
-            "questions to the user",
-            "a call of `AskUserQuestion` is judged as a tool call; `on_interaction` does not run",
-        ),
-        kit.NotCovered(
-            "a program at `cli_path` that adds `--bare`",
+        "a program at `cli_path` that adds `--bare`": (
             "if a rule can deny, the connection ends when the CLI begins a turn without "
-            "asking; until then it can run the tools that its settings name",
+            "asking; until then it can run the tools that its settings name"
         ),
-        kit.NotCovered(
-            "the shortening of a conversation's history", "the CLI does not report its result"
+        "the shortening of a conversation's history": "the CLI does not report its result",
+        "the function that a tool was made of": (
+            "user code that calls it itself calls a plain function"
         ),
-        kit.NotCovered(
-            "the function that a tool was made of",
-            "user code that calls it itself calls a plain function",
-        ),
-    ),
+    },
     built_in=sessions.TABLE,
-    in_part=(
-        ("completion.pre, completion.post", "never: the CLI calls the model"),
-        (
-            "budget",
-            "a turn without room in it is not begun, or stopped after the call that used it up",
+    in_part={
+        "completion.pre, completion.post": "never: the CLI calls the model",
+        "budget": (
+            "a turn without room in it is not begun, or stopped after the call that used it up"
         ),
-        (
-            "tool.post",
-            "taken back from a built-in tool other than shells and `Read`, it stops the turn",
+        "tool.post": (
+            "taken back from a built-in tool other than shells and `Read`, it stops the turn"
         ),
-        (
-            "error",
-            "a failure of a built-in or external tool stays one; what is recovered is a remark",
+        "error": (
+            "a failure of a built-in or external tool stays one; what is recovered is a remark"
         ),
-    ),
+    },
 )

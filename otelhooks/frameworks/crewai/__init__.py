@@ -87,18 +87,14 @@ ADAPTER = kit.Adapter(
         kit.seat("crewai.flow.runtime:Flow._request_human_feedback", Review),
         kit.seat(f"{_ASKING}._prompt_input(|_async)", Feedback),
     ),
-    not_covered=(
-        kit.NotCovered("`tool._run`, `tool.func`", "calling them is plain Python"),
-        kit.NotCovered(
-            "text that a crew or a model streams", "it is on the event bus while the model speaks"
-        ),
-        kit.NotCovered("remote agents (A2A), tools of the provider", "they run elsewhere"),
-        kit.NotCovered(
-            "agents of other frameworks (`agent_adapters`)", "their adapters guard them"
-        ),
-    ),
-    in_part=(
-        ("turn.*", "the prompt of a crew is its inputs: one text, or JSON of all of them"),
-        ("tool.*", "results are not taken from CrewAI's own cache: each call is judged, and runs"),
-    ),
+    not_covered={
+        "`tool._run`, `tool.func`": "calling them is plain Python",
+        "text that a crew or a model streams": "it is on the event bus while the model speaks",
+        "remote agents (A2A), tools of the provider": "they run elsewhere",
+        "agents of other frameworks (`agent_adapters`)": "their adapters guard them",
+    },
+    in_part={
+        "turn.*": "the prompt of a crew is its inputs: one text, or JSON of all of them",
+        "tool.*": "results are not taken from CrewAI's own cache: each call is judged, and runs",
+    },
 )

@@ -212,24 +212,19 @@ ADAPTER = kit.Adapter(
             required=False,
         ),
     ),
-    not_covered=(
-        kit.NotCovered(
-            "plain functions", "`@server.tool` gives the decorated function back unchanged"
+    not_covered={
+        "plain functions": "`@server.tool` gives the decorated function back unchanged",
+        "results of background tasks": (
+            "a task is judged before it is stored; a worker runs it later, without a seat"
         ),
-        kit.NotCovered(
-            "results of background tasks",
-            "a task is judged before it is stored; a worker runs it later, without a seat",
+        "model calls that a server borrows from its client": (
+            "the client's model answers; only the tools that a server of 3.x runs are judged"
         ),
-        kit.NotCovered(
-            "model calls that a server borrows from its client",
-            "the client's model answers; only the tools that a server of 3.x runs are judged",
+    },
+    in_part={
+        "turn.*, completion.*, delegation.*, agent.stop": (
+            "MCP has no agents: they fire where the program opens turns and agents itself"
         ),
-    ),
-    in_part=(
-        (
-            "turn.*, completion.*, delegation.*, agent.stop",
-            "MCP has no agents: they fire where the program opens turns and agents itself",
-        ),
-        ("hide", "a tool is only denied: lists of tools are not changed"),
-    ),
+        "hide": "a tool is only denied: lists of tools are not changed",
+    },
 )

@@ -59,34 +59,28 @@ ADAPTER = kit.Adapter(
         ),
         kit.listen(_TRACING, telemetry.not_on_ours, required=False, copies=True),
     ),
-    not_covered=(
-        kit.NotCovered(
-            "tools of Gemini (search, URL context, code execution, file search, computer use)",
+    not_covered={
+        "tools of Gemini (search, URL context, code execution, file search, computer use)": (
             "they run at the provider; those that a rule is against are not offered to models, "
-            "but in live runs",
+            "but in live runs"
         ),
-        kit.NotCovered(
-            "the function that a tool was made of, and functions that are nodes of a workflow",
-            "calling them is plain Python; no model chooses them",
+        "the function that a tool was made of, and functions that are nodes of a workflow": (
+            "calling them is plain Python; no model chooses them"
         ),
-        kit.NotCovered(
-            "a `run_async` that your code sets on a tool object, or later on its class",
+        "a `run_async` that your code sets on a tool object, or later on its class": (
             "an agent's calls of it are judged, but your own code's run unjudged, and before 2.13 "
-            "those of a workflow's node; define it in a class",
+            "those of a workflow's node; define it in a class"
         ),
-        kit.NotCovered(
+        (
             "what a streaming tool (an asynchronous generator) yields in a live run, or where your "
-            "code calls its `run_async`",
-            "the call is judged, but `post_tool_call` hooks get the generator, not what it yields",
-        ),
-        kit.NotCovered(
-            "agents reached over A2A, and a `ManagedAgent`", "their models and tools run elsewhere"
-        ),
-    ),
+            "code calls its `run_async`"
+        ): "the call is judged, but `post_tool_call` hooks get the generator, not what it yields",
+        "agents reached over A2A, and a `ManagedAgent`": "their models and tools run elsewhere",
+    },
     built_in=tools.TABLE,
     options={"approvals": ("native", "in_place")},
-    in_part=(
-        ("completion.*", "the model calls of a live run are not seen; its tools are guarded"),
-        ("turn.*", "a live run is one run, without a message of its own"),
-    ),
+    in_part={
+        "completion.*": "the model calls of a live run are not seen; its tools are guarded",
+        "turn.*": "a live run is one run, without a message of its own",
+    },
 )

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_antigravity import agents, calls, events, harness, questions, turns
+from otelhooks.frameworks.kit.adapter import NotCovered
 
 __all__ = ["ADAPTER"]
 
@@ -76,31 +77,30 @@ ADAPTER = kit.Adapter(
     "google_antigravity",
     kit.Package("google-antigravity", ">=0.1.17,<0.2", module="google.antigravity"),
     seats=_SEATS,
-    not_covered=(
-        kit.NotCovered(
-            "model calls",
-            "the harness makes them: no hook sees them, and spans and messages of them are missing",
+    not_covered={
+        "model calls": (
+            "the harness makes them: no hook sees them, and spans and messages of them are missing"
         ),
-        kit.NotCovered(
+        (
             "built-in tools of agents that were configured or that the model defined, and of "
-            "agents in workflows",
+            "agents in workflows"
+        ): (
             "the harness does not ask about them; such agents are not started if a policy could "
-            'deny them, unless the option `unjudged` is "allow"',
+            'deny them, unless the option `unjudged` is "allow"'
         ),
-        kit.NotCovered(
-            "`manage_task` and `schedule`",
+        "`manage_task` and `schedule`": (
             "the harness does not ask about them; they are removed if a policy could deny "
-            'them, unless the option `unjudged` is "allow"',
+            'them, unless the option `unjudged` is "allow"'
         ),
-        kit.NotCovered(
-            "`define_subagent`, `manage_subagents` and `send_message`",
-            "the harness does not ask about them; they reach only agents that may be started",
+        "`define_subagent`, `manage_subagents` and `send_message`": (
+            "the harness does not ask about them; they reach only agents that may be started"
         ),
-        kit.NotCovered(
-            "the function that a tool was made of",
-            "user code that calls it itself calls a plain function",
+        "the function that a tool was made of": (
+            "user code that calls it itself calls a plain function"
         ),
-        kit.NotCovered(
+    },
+    gaps=(
+        NotCovered(
             "an agent of the interactions protocol",
             "its harness does not start yet",
             module=f"{_LOCAL}.interactions_connection",
@@ -113,20 +113,15 @@ ADAPTER = kit.Adapter(
         ),
     ),
     built_in=agents.TABLE,
-    in_part=(
-        ("completion.pre, completion.post", "never: the harness calls the model"),
-        (
-            "budget",
-            "a turn without room in it is not begun, or stopped after the call that used it up",
+    in_part={
+        "completion.pre, completion.post": "never: the harness calls the model",
+        "budget": (
+            "a turn without room in it is not begun, or stopped after the call that used it up"
         ),
-        (
-            "tool.post",
-            "what is taken back of a built-in or MCP tool stops the turn and the conversation",
+        "tool.post": (
+            "what is taken back of a built-in or MCP tool stops the turn and the conversation"
         ),
-        (
-            "error",
-            "a failure of a built-in or MCP tool stays one; what is recovered is its text",
-        ),
-    ),
+        "error": "a failure of a built-in or MCP tool stays one; what is recovered is its text",
+    },
     options={agents.UNJUDGED: (agents.REFUSE, agents.ALLOW)},
 )

@@ -427,16 +427,15 @@ ADAPTER = kit.Adapter(
         kit.seat(f"{_MODELS}:AsyncModels._generate_content_stream", Opened),
         kit.seat(f"{_INVOKE}(|_async)", Tool),
     ),
-    not_covered=(
-        kit.NotCovered("live sessions, interactions, batches", "they pass no seat"),
-        kit.NotCovered("tools of the provider", "they run at the provider"),
-        kit.NotCovered("a function that your code calls itself", "calling it is plain Python"),
-    ),
+    not_covered={
+        "live sessions, interactions, batches": "they pass no seat",
+        "tools of the provider": "they run at the provider",
+        "a function that your code calls itself": "calling it is plain Python",
+    },
     options={"on_denied": ON_DENIED},
-    in_part=(
-        (
-            "tool.post",
-            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent",
+    in_part={
+        "tool.post": (
+            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent"
         ),
-    ),
+    },
 )

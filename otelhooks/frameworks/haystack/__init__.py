@@ -273,14 +273,14 @@ ADAPTER = kit.Adapter(
         kit.listen(f"{_PIPELINE}._run_component(|_async)", guard_component),
         kit.seat(f"{_AGENT}.run(|_async)", Run, entry=True),
     ),
-    not_covered=(
-        kit.NotCovered("the function under `@tool`", "calling it is plain Python"),
-        kit.NotCovered("components of a pipeline that are not tools", "they are not tool calls"),
-        kit.NotCovered("chat generators that your code or a component runs", "no seat is there"),
-        kit.NotCovered("histories that a `CompactionHook` shortens", "no seat is there"),
-    ),
-    in_part=(
-        ("agent.stop", "the run of an agent with a `user_prompt` is not sent on"),
-        ("turn.*", "what is made of a `user_prompt` is not part of the message that hooks see"),
-    ),
+    not_covered={
+        "the function under `@tool`": "calling it is plain Python",
+        "components of a pipeline that are not tools": "they are not tool calls",
+        "chat generators that your code or a component runs": "no seat is there",
+        "histories that a `CompactionHook` shortens": "no seat is there",
+    },
+    in_part={
+        "agent.stop": "the run of an agent with a `user_prompt` is not sent on",
+        "turn.*": "what is made of a `user_prompt` is not part of the message that hooks see",
+    },
 )

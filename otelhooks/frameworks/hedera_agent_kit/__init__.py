@@ -59,21 +59,16 @@ ADAPTER = kit.Adapter(
     },
     # one line for all: each queries a mirror node, or sends a transaction to the ledger
     built_in=kit.BuiltIns({f"{calls.PLUGINS}:*": ("all tools of the kit's plugins", (), "net")}),
-    not_covered=(
-        kit.NotCovered(
-            "a function that is set as `execute` on a tool object, or later on its class",
-            "called there, it passes nothing of the kit; through the API it is guarded",
+    not_covered={
+        "a function that is set as `execute` on a tool object, or later on its class": (
+            "called there, it passes nothing of the kit; through the API it is guarded"
         ),
-        kit.NotCovered(
-            "steps of a tool, called one by one",
-            "they are judged as parts of `execute`",
+        "steps of a tool, called one by one": "they are judged as parts of `execute`",
+    },
+    in_part={
+        "turn.*, completion.*, delegation.*, agent.stop": (
+            "the kit has no agents: they fire with those of the framework or program around it"
         ),
-    ),
-    in_part=(
-        (
-            "turn.*, completion.*, delegation.*, agent.stop",
-            "the kit has no agents: they fire with those of the framework or program around it",
-        ),
-        ("hide", "a tool is only denied: what a toolkit offers is not changed"),
-    ),
+        "hide": "a tool is only denied: what a toolkit offers is not changed",
+    },
 )

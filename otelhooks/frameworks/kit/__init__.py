@@ -9,7 +9,7 @@ streams, sessions, forms of answers, refusals, and what happens when an adapter 
 
 from __future__ import annotations
 
-from otelhooks.frameworks.kit.adapter import Adapter, NotCovered, Package, listen, seat
+from otelhooks.frameworks.kit.adapter import Adapter, Package, listen, seat
 from otelhooks.frameworks.kit.builtins import BuiltIns
 from otelhooks.frameworks.kit.models import ModelCall, Part, PartTable
 from otelhooks.frameworks.kit.objects.classes import is_a, native, subclass
@@ -22,7 +22,6 @@ __all__ = [
     "Adapter",
     "BuiltIns",
     "ModelCall",
-    "NotCovered",
     "Package",
     "Part",
     "PartTable",

@@ -137,8 +137,9 @@ def Adapter(
     framework: str,
     *packages: adapters.Package,
     seats: Sequence[Seat] = (),
-    not_covered: Sequence[NotCovered] = (),
-    in_part: Sequence[tuple[str, str]] = (),
+    not_covered: Mapping[str, str] = MappingProxyType({}),
+    gaps: Sequence[NotCovered] = (),
+    in_part: Mapping[str, str] = MappingProxyType({}),
     built_in: Mapping[str, Any] = MappingProxyType({}),
     options: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     offline: Mapping[str, str] = MappingProxyType({}),
@@ -150,8 +151,9 @@ def Adapter(
         framework: Its name in ``frameworks=`` and in reports.
         packages: Its distributions, innermost first.
         seats: Seats of the first package.
-        not_covered: What no seat guards, and why.
-        in_part: Events and rules that do less here than elsewhere, and how far they go.
+        not_covered: What no seat guards, with the reason.
+        gaps: More of it: in other packages, or with functions to refuse if ``strict`` is on.
+        in_part: Events and rules that do less here than elsewhere, with how far they go.
         built_in: Tools that the framework includes.
         options: What can be set for it, and the possible values.
         offline: Environment variables that keep its import from the network, for `doctor`.
@@ -164,8 +166,9 @@ def Adapter(
         register(module, name, Lead(*lead))
     if seats:
         packages = (packages[0]._replace(seats=tuple(seats)), *packages[1:])
-    guarded, others = tuple(map(_spelled_out, packages)), tuple(map(_spelled_out, not_covered))
-    return adapters.Adapter(framework, guarded, others, built_in, tuple(in_part), options, offline)
+    others = (*(NotCovered(*one) for one in not_covered.items()), *map(_spelled_out, gaps))
+    guarded, parts = tuple(map(_spelled_out, packages)), tuple(in_part.items())
+    return adapters.Adapter(framework, guarded, others, built_in, parts, options, offline)
 
 
 def _spelled_out(part: _Part) -> _Part:

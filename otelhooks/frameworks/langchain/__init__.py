@@ -31,6 +31,7 @@ from __future__ import annotations
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.adapter import NotCovered
 from otelhooks.frameworks.kit.compaction import Compaction
 from otelhooks.frameworks.langchain import models
 from otelhooks.frameworks.langchain.arguments import note
@@ -124,30 +125,30 @@ ADAPTER = kit.Adapter(
     _built_on("langgraph-supervisor", ">=0.0.30,<1", "supervisor:create_supervisor"),
     _built_on("langgraph-swarm", ">=0.1,<1", "swarm:create_swarm"),
     seats=_CORE,
-    not_covered=(
-        kit.NotCovered(
-            "`tool.func(...)` and `tool._run(...)`",
-            "user code that calls a tool's function itself calls a plain function",
+    not_covered={
+        "`tool.func(...)` and `tool._run(...)`": (
+            "user code that calls a tool's function itself calls a plain function"
         ),
-        kit.NotCovered(
-            "provider-side tools",
+        "provider-side tools": (
             "web search and the like run at the provider: those that a rule denies are not "
-            "offered to models, except those in a Google definition that also declares functions",
+            "offered to models, except those in a Google definition that also declares functions"
         ),
-        kit.NotCovered(
+        "completion models": "only chat models have a seat; they ask for no tools",
+    },
+    gaps=(
+        NotCovered(
             "what a chain does by itself, such as the requests of `APIChain`",
             "only its model calls and its tools are calls that a seat sees",
             distribution="langchain-classic",
         ),
-        kit.NotCovered("completion models", "only chat models have a seat; they ask for no tools"),
-        kit.NotCovered(
+        NotCovered(
             "an agent behind `RemoteGraph`",
             "its tools run on a server",
             distribution="langgraph",
             module=_REMOTE,
             seats=(kit.listen(f"{_REMOTE}:RemoteGraph.(|a)(stream|invoke)"),),
         ),
-        kit.NotCovered(
+        NotCovered(
             "the code interpreter",
             "code that a model writes is not judged yet, only the tools that it calls",
             distribution="langchain-quickjs",
@@ -156,14 +157,10 @@ ADAPTER = kit.Adapter(
         ),
     ),
     built_in=TABLE,
-    in_part=(
-        (
-            "agent.stop, delegation.post_verify",
-            "a run is not sent on; a result that is not accepted is withheld",
+    in_part={
+        "agent.stop, delegation.post_verify": (
+            "a run is not sent on; a result that is not accepted is withheld"
         ),
-        (
-            "hide",
-            "in Google's form, which holds many tools in one definition, a tool is only denied",
-        ),
-    ),
+        "hide": "in Google's form, which holds many tools in one definition, a tool is only denied",
+    },
 )

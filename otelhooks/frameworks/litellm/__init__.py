@@ -211,23 +211,19 @@ ADAPTER = kit.Adapter(
         kit.seat("litellm.messages.dispatch:anthropic_messages", Unread, copies=True),
         kit.seat("litellm.messages.dispatch:anthropic_messages_handler", Unread, copies=True),
     ),
-    not_covered=(
-        kit.NotCovered(
-            "`text_completion`, `responses`, `anthropic_messages`",
-            "no rule is asked about them; they are reported, and denied under `strict=True`",
+    not_covered={
+        "`text_completion`, `responses`, `anthropic_messages`": (
+            "no rule is asked about them; they are reported, and denied under `strict=True`"
         ),
-        kit.NotCovered(
-            "`generate_content`, `interactions`, realtime, the proxy", "no seat is there"
-        ),
-        kit.NotCovered("tools of the provider", "they run at the provider"),
-        kit.NotCovered("success callbacks", "they get the provider's answer, before it is judged"),
-    ),
+        "`generate_content`, `interactions`, realtime, the proxy": "no seat is there",
+        "tools of the provider": "they run at the provider",
+        "success callbacks": "they get the provider's answer, before it is judged",
+    },
     options={"on_denied": ON_DENIED},
     offline={"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-    in_part=(
-        (
-            "tool.post",
-            "unless `otelhooks.call_tool` runs the tool, its result is seen when the loop sends it",
+    in_part={
+        "tool.post": (
+            "unless `otelhooks.call_tool` runs the tool, its result is seen when the loop sends it"
         ),
-    ),
+    },
 )

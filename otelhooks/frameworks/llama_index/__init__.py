@@ -10,6 +10,7 @@ error, a refused run one with the reason.
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.adapter import NotCovered
 from otelhooks.frameworks.kit.streams.returned import returning
 from otelhooks.frameworks.llama_index.engines import SubQuestion, route, route_retrievers
 from otelhooks.frameworks.llama_index.passages import (
@@ -53,28 +54,28 @@ ADAPTER = kit.Adapter(
         kit.seat(f"{_MODEL}.(|a)complete", Completion, overrides=True),
         kit.seat(f"{_MODEL}.(|a)stream_complete", returning(StreamedCompletion), overrides=True),
     ),
-    not_covered=(
-        kit.NotCovered(
+    not_covered={
+        "`tool.fn`, `tool.async_fn`": "calling them is plain Python",
+        "functions that a `CodeActAgent`'s executor holds": (
+            "the tool `execute` is judged with the whole code"
+        ),
+        "tools of the provider": "they run at the provider",
+        "runs of chat engines and of workflows of your own": (
+            "what they call is guarded; `otelhooks.turn` around them gives them turns and sessions"
+        ),
+    },
+    gaps=(
+        NotCovered(
             "a `ToolRetrieverRouterQueryEngine`",
             "it calls what is behind the tools that it finds",
             module=_ROUTERS,
             seats=(kit.listen(f"{_ROUTERS}:ToolRetrieverRouterQueryEngine.(_|_a)query"),),
         ),
-        kit.NotCovered(
+        NotCovered(
             "a `SQLJoinQueryEngine`",
             "it calls what is behind its tools",
             module=_JOINS,
             seats=(kit.listen(f"{_JOINS}:SQLJoinQueryEngine.(_|_a)query"),),
-        ),
-        kit.NotCovered("`tool.fn`, `tool.async_fn`", "calling them is plain Python"),
-        kit.NotCovered(
-            "functions that a `CodeActAgent`'s executor holds",
-            "the tool `execute` is judged with the whole code",
-        ),
-        kit.NotCovered("tools of the provider", "they run at the provider"),
-        kit.NotCovered(
-            "runs of chat engines and of workflows of your own",
-            "what they call is guarded; `otelhooks.turn` around them gives them turns and sessions",
         ),
     ),
     options={"approvals": ("native", "in_place")},

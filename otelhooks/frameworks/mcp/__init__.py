@@ -84,20 +84,14 @@ ADAPTER = kit.Adapter(
     "mcp",
     kit.Package("mcp", ">=1.22,<3", module="mcp"),
     seats=(*_CALLS, *_TRANSPORTS, *_SESSIONS),
-    not_covered=(
-        kit.NotCovered(
-            "plain functions", "`@server.tool()` gives the decorated function back unchanged"
+    not_covered={
+        "plain functions": "`@server.tool()` gives the decorated function back unchanged",
+        "messages written to a transport's streams": "only requests of a client session are read",
+    },
+    in_part={
+        "turn.*, completion.*, delegation.*, agent.stop": (
+            "MCP has no agents: they fire where the program opens turns and agents itself"
         ),
-        kit.NotCovered(
-            "messages written to a transport's streams",
-            "only requests of a client session are read",
-        ),
-    ),
-    in_part=(
-        (
-            "turn.*, completion.*, delegation.*, agent.stop",
-            "MCP has no agents: they fire where the program opens turns and agents itself",
-        ),
-        ("hide", "a tool is only denied: lists of tools are not changed"),
-    ),
+        "hide": "a tool is only denied: lists of tools are not changed",
+    },
 )

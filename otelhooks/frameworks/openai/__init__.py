@@ -42,26 +42,21 @@ ADAPTER = kit.Adapter(
         kit.seat("openai._base_client:(Sync|Async)APIClient.request", *_REQUESTS, overrides=True),
         *SEATS,
     ),
-    not_covered=(
-        kit.NotCovered("realtime, websockets", "they pass no seat"),
-        kit.NotCovered(
-            "legacy completions, assistants, decisions, answers that are retrieved later",
-            "no rule is asked about them; they are reported, and denied under `strict=True`",
+    not_covered={
+        "realtime, websockets": "they pass no seat",
+        "legacy completions, assistants, decisions, answers that are retrieved later": (
+            "no rule is asked about them; they are reported, and denied under `strict=True`"
         ),
-        kit.NotCovered(
-            "items of conversations, messages and runs of threads, batches, evals",
-            "what your loop reads there is not judged",
+        "items of conversations, messages and runs of threads, batches, evals": (
+            "what your loop reads there is not judged"
         ),
-        kit.NotCovered("tools of the provider, models of sessions", "they run at the provider"),
-        kit.NotCovered(
-            "actions of a browser or computer toolset", "the call is judged, in the answer"
-        ),
-    ),
+        "tools of the provider, models of sessions": "they run at the provider",
+        "actions of a browser or computer toolset": "the call is judged, in the answer",
+    },
     options={"on_denied": ON_DENIED},
-    in_part=(
-        (
-            "tool.post",
-            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent",
+    in_part={
+        "tool.post": (
+            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent"
         ),
-    ),
+    },
 )

@@ -74,30 +74,25 @@ ADAPTER = kit.Adapter(
         kit.listen(f"{_RUN}:AgentRunner.run_streamed", entry=True),
         kit.seat(f"{_RUN}:start_streaming", runs.StreamedRun),
     ),
-    not_covered=(
-        kit.NotCovered(
-            "hosted tools (web and file search, code interpreter, image generation, hosted MCP, "
-            "hosted shell)",
-            "they run at the provider; those that a rule is against are not offered to models, "
-            "but in realtime sessions and stored prompts; hooks see none of their calls",
-        ),
-        kit.NotCovered(
-            "the function that a tool was made of",
-            "user code that calls it itself calls a plain function",
-        ),
-        kit.NotCovered(
-            "voice pipelines", "speech is not a model call; the agents they run are covered"
-        ),
-        kit.NotCovered(
-            "what the Codex tool does inside", "it is one tool call; Codex has hooks of its own"
-        ),
-    ),
-    built_in=TABLE,
-    in_part=(
+    not_covered={
         (
-            "agent.stop, delegation.post_verify",
-            "a streamed run cannot be continued: its reader already has its end",
+            "hosted tools (web and file search, code interpreter, image generation, hosted MCP, "
+            "hosted shell)"
+        ): (
+            "they run at the provider; those that a rule is against are not offered to models, "
+            "but in realtime sessions and stored prompts; hooks see none of their calls"
         ),
-        ("turn.end", "a streamed answer is read before it can be withheld"),
-    ),
+        "the function that a tool was made of": (
+            "user code that calls it itself calls a plain function"
+        ),
+        "voice pipelines": "speech is not a model call; the agents they run are covered",
+        "what the Codex tool does inside": "it is one tool call; Codex has hooks of its own",
+    },
+    built_in=TABLE,
+    in_part={
+        "agent.stop, delegation.post_verify": (
+            "a streamed run cannot be continued: its reader already has its end"
+        ),
+        "turn.end": "a streamed answer is read before it can be withheld",
+    },
 )

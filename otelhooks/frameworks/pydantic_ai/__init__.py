@@ -517,17 +517,16 @@ ADAPTER = kit.Adapter(
         kit.seat(_REALTIME, Session, required=False, entry=True),
         kit.seat("pydantic_ai.agent:Agent.iter", AgentRun, entry=True),
     ),
-    not_covered=(
-        kit.NotCovered("native tools of the provider", "they run at the provider"),
-        kit.NotCovered("the function under `@agent.tool`", "the decorator returns it unchanged"),
-        kit.NotCovered(
-            "`pydantic_ai.direct`, embeddings and batches",
-            "a model call is seen where an agent's run makes it",
+    not_covered={
+        "native tools of the provider": "they run at the provider",
+        "the function under `@agent.tool`": "the decorator returns it unchanged",
+        "`pydantic_ai.direct`, embeddings and batches": (
+            "a model call is seen where an agent's run makes it"
         ),
-    ),
+    },
     options={"approvals": ("native", "in_place")},
-    in_part=(
-        ("agent.stop", "a streamed run is not sent on: its consumer has its end already"),
-        ("turn.*, completion.*", "a realtime session is one run, and its model calls are not seen"),
-    ),
+    in_part={
+        "agent.stop": "a streamed run is not sent on: its consumer has its end already",
+        "turn.*, completion.*": "a realtime session is one run, and its model calls are not seen",
+    },
 )

@@ -46,29 +46,25 @@ ADAPTER = kit.Adapter(
         kit.seat("strands.agent.agent:Agent.stream_async", AgentRun, entry=True, overrides=True),
         kit.listen(f"{_TRACER}.start_(|multi)agent_span", native_span),
     ),
-    not_covered=(
-        kit.NotCovered("the function under `@tool`", "what is called is plain Python"),
-        kit.NotCovered(
-            "a function that is set as `stream` on one tool object",
-            "called there, it passes nothing of the framework",
+    not_covered={
+        "the function under `@tool`": "what is called is plain Python",
+        "a function that is set as `stream` on one tool object": (
+            "called there, it passes nothing of the framework"
         ),
-        kit.NotCovered(
-            "tools whose class does not extend `AgentTool`: registered, or put in by a hook",
-            "a call of such an object passes nothing of the framework; it is counted as a gap",
+        "tools whose class does not extend `AgentTool`: registered, or put in by a hook": (
+            "a call of such an object passes nothing of the framework; it is counted as a gap"
         ),
-        kit.NotCovered("tools of the provider", "they run there"),
-        kit.NotCovered("`A2AAgent`", "the agent runs on another machine"),
-        kit.NotCovered(
-            "`Model.structured_output`, and `Agent.structured_output`, which calls it",
-            "deprecated: where a provider does not stream, the call is not seen",
+        "tools of the provider": "they run there",
+        "`A2AAgent`": "the agent runs on another machine",
+        "`Model.structured_output`, and `Agent.structured_output`, which calls it": (
+            "deprecated: where a provider does not stream, the call is not seen"
         ),
-    ),
+    },
     built_in=BUILT_IN,
     options={"approvals": ("native", "in_place")},
-    in_part=(
-        (
-            "turn.*, completion.*",
-            "a bidirectional agent's tools are guarded; it has no runs, and its model is not seen",
+    in_part={
+        "turn.*, completion.*": (
+            "a bidirectional agent's tools are guarded; it has no runs, and its model is not seen"
         ),
-    ),
+    },
 )
