@@ -61,6 +61,7 @@ class Turn:
         resumed: Whether it continues after a pause; then no user message started it.
         source: ``user`` or ``trigger``.
         left: Whether the consumer of its stream has left.
+        run: Weak reference to the adapter's run, which has the turn as well; None in your own loop.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class Turn:
         "otel",
         "outer",
         "resumed",
+        "run",
         "session",
         "source",
         "span",
@@ -115,6 +117,7 @@ class Turn:
         )
         self.continuations: int = 0
         self.left: bool = False
+        self.run: Any = None
 
     @property
     def turn(self) -> Turn:

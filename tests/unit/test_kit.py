@@ -647,6 +647,9 @@ def test_a_coroutine_behind_a_plain_function_runs_where_the_seat_says_so(framewo
 
 def test_classes_are_known_in_any_copy_and_made_when_needed(framework: Any) -> None:
     assert kit.native("fake:Framework") is framework
+    fake = kit.module("fake")
+    assert fake.Framework is framework
+    assert fake.paths("Framework", "Gone") == ("fake:Framework", "fake:Gone")
     assert kit.is_a(framework(), "fake:Framework")
     assert not kit.is_a(framework(), "other:Framework")
 

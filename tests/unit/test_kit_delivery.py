@@ -266,3 +266,25 @@ def test_a_run_knows_that_it_is_inside_another(framework: Any) -> None:
     with guarded(framework, "plain", Outer):
         assert framework().plain("it") == "GOT IT FALSE"
     assert Run.is_outermost()
+
+
+def test_code_inside_a_run_finds_the_innermost_one(governed: Any) -> None:
+    class Named(kit.Run):
+        framework = "fake"
+
+        def read(self, owner: Any, name: str) -> None:
+            self.agent = name
+
+        def call(self, wrapped: Any) -> Any:
+            return wrapped(self.agent)
+
+        def answer_of(self, raw: Any) -> Any:
+            return None
+
+    def found(name: str) -> list[str]:
+        inner = Named.through("plain", found, None, "inner") if name == "outer" else []
+        return [*inner, kit.Run.here().agent]
+
+    governed()
+    assert Named.through("plain", found, None, "outer") == ["inner", "outer"]
+    assert kit.Run.here() is None

@@ -147,6 +147,15 @@ def test_a_refused_model_call_answers_with_the_reason(fake) -> None:
     assert shown(module.chat([message("user", text("hello"))])) == ["no models"]
 
 
+def test_a_part_is_made_of_a_class_that_takes_its_fields_by_name() -> None:
+    fields, made = ("content", "tool", "key", "given"), "types:SimpleNamespace"
+    table = kit.PartTable(made={"text": made, "call": made}, fields=fields)
+    assert table.make(kit.Part("text", text="hello")) == SimpleNamespace(content="hello")
+    call = kit.Part("call", name="safe", id="c1", args={"x": 1})
+    assert table.make(call) == SimpleNamespace(tool="safe", key="c1", given={"x": 1})
+    assert table.make(call._replace(id="")) == SimpleNamespace(tool="safe", given={"x": 1})
+
+
 def test_a_refused_model_call_raises_where_no_text_can_be_its_answer(fake) -> None:
     module = fake(kit.seat("fake:chat", Typed), hooks=[refuse])
     with pytest.raises(errors.Denied, match="no models"):

@@ -9,19 +9,16 @@ from typing import Any, ClassVar
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_adk.tools import TABLE, ToolCall, locate
 
-__all__ = ["ModelCall", "content_of", "made", "parts_of"]
+__all__ = ["ModelCall", "content_of", "parts_of", "types"]
+
+types = kit.module("google.genai.types")
 
 _SETTINGS = ("temperature", "top_p", "top_k", "max_output_tokens", "stop_sequences", "seed")
 
 
-def made(name: str, /, **fields: Any) -> Any:
-    """Return an object of one of the classes that messages consist of."""
-    return kit.native(f"google.genai.types:{name}")(**fields)
-
-
 def content_of(text: str, role: str = "model") -> Any:
     """Return a message."""
-    return made("Content", role=role, parts=[made("Part", text=text)])
+    return types.Content(role=role, parts=[types.Part(text=text)])
 
 
 def parts_of(message: Any) -> list[Any]:
@@ -35,7 +32,7 @@ def _message(role: str) -> Any:
 
 def _asked(part: kit.Part) -> Any:
     fields = {"name": part.name, "args": part.args, "id": part.id or None}
-    return made("Part", function_call=made("FunctionCall", **fields))
+    return types.Part(function_call=types.FunctionCall(**fields))
 
 
 class ModelCall(kit.ModelCall):
@@ -43,7 +40,7 @@ class ModelCall(kit.ModelCall):
 
     table = kit.PartTable(
         kind="function_call",
-        made={"text": lambda part: made("Part", text=part.text), "call": _asked},
+        made={"text": lambda part: types.Part(text=part.text), "call": _asked},
         messages={"assistant": _message("model"), "": _message("user")},
     )
     tokens: ClassVar = {
@@ -103,7 +100,7 @@ class ModelCall(kit.ModelCall):
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         """Return an answer of these parts."""
-        content = made("Content", role="model", parts=parts)
+        content = types.Content(role="model", parts=parts)
         if of is None:
             return kit.native("google.adk.models.llm_response:LlmResponse")(content=content)
         return of.model_copy(update={"content": content})
@@ -167,7 +164,7 @@ def offered_in(tool: Any) -> list[Any]:
     offered = list(getattr(tool, "function_declarations", None) or ())
     if not offered:
         return [tool]
-    rest = [made("Tool", **{name: getattr(tool, name)}) for name in hosted_in(tool)]
+    rest = [types.Tool(**{name: getattr(tool, name)}) for name in hosted_in(tool)]
     return [*offered, *rest]
 
 
@@ -178,4 +175,4 @@ def tools_of(offered: Iterable[Any]) -> list[Any]:
         (functions if kit.is_a(each, "google.genai.types:FunctionDeclaration") else rest).append(
             each
         )
-    return [*([made("Tool", function_declarations=functions)] if functions else []), *rest]
+    return [*([types.Tool(function_declarations=functions)] if functions else []), *rest]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.google_adk.models import content_of, made, parts_of
+from otelhooks.frameworks.google_adk.models import content_of, parts_of, types
 from otelhooks.frameworks.google_adk.tools import failure_in
 
 __all__ = ["AgentRun", "LiveRun", "SubAgent", "in_context"]
@@ -168,7 +168,7 @@ def _text(content: Any) -> str:
 def _written(message: Any, text: str) -> Any:
     """Return a message with another text, and all else that it has."""
     rest = [part for part in parts_of(message) if part.text is None]
-    return made("Content", role="user", parts=[made("Part", text=text), *rest])
+    return types.Content(role="user", parts=[types.Part(text=text), *rest])
 
 
 def _results(event: Any) -> list[Any]:

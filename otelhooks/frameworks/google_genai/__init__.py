@@ -29,27 +29,26 @@ __all__ = ["ADAPTER"]
 _SETTINGS = ("temperature", "top_p", "top_k", "max_output_tokens", "stop_sequences", "seed")
 
 
-def _made(name: str, /, **fields: Any) -> Any:
-    return kit.native(f"google.genai.types:{name}")(**fields)
+_types = kit.module("google.genai.types")
 
 
 def _content(role: str, parts: Iterable[Any]) -> Any:
-    return _made("Content", role=role, parts=list(parts))
+    return _types.Content(role=role, parts=list(parts))
 
 
 def _said_by(role: str) -> Any:
-    return lambda text: _content(role, [_made("Part", text=text)])
+    return lambda text: _content(role, [_types.Part(text=text)])
 
 
 def _asked(part: kit.Part) -> Any:
-    call = _made("FunctionCall", name=part.name, id=part.id or None, args=part.args or {})
-    return _made("Part", function_call=call)
+    call = _types.FunctionCall(name=part.name, id=part.id or None, args=part.args or {})
+    return _types.Part(function_call=call)
 
 
 def _response(call: Any, id: str, response: dict[str, Any]) -> Any:
     own = id if call.id else None
-    made = _made("FunctionResponse", name=call.name, id=own, response=response)
-    return _made("Part", function_response=made)
+    made = _types.FunctionResponse(name=call.name, id=own, response=response)
+    return _types.Part(function_response=made)
 
 
 def _field(record: Any, name: str) -> Any:
@@ -103,7 +102,7 @@ class Generated(ClientCall):
 
     table = kit.PartTable(
         kind="function_call",
-        made={"text": lambda part: _made("Part", text=part.text), "call": _asked},
+        made={"text": lambda part: _types.Part(text=part.text), "call": _asked},
         messages={
             "system": _said_by("system"),
             "assistant": _said_by("model"),
@@ -211,8 +210,8 @@ class Generated(ClientCall):
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         if of is None or not of.candidates:
             content = _content("model", parts)
-            candidate = _made("Candidate", content=content, finish_reason="STOP", index=0)
-            return _made("GenerateContentResponse", candidates=[candidate])
+            candidate = _types.Candidate(content=content, finish_reason="STOP", index=0)
+            return _types.GenerateContentResponse(candidates=[candidate])
         others = [
             {id(self.origin(part)) for part in _parts_of(one.content)} for one in of.candidates[1:]
         ]
@@ -405,7 +404,7 @@ def _definitions(offered: Iterable[Any]) -> list[Any]:
     offered = list(offered)
     declared = [one for one in offered if _is_declared(one)]
     rest = [one for one in offered if not _is_declared(one)]
-    return [*([_made("Tool", function_declarations=declared)] if declared else []), *rest]
+    return [*([_types.Tool(function_declarations=declared)] if declared else []), *rest]
 
 
 def _with(config: Any, name: str, value: Any) -> Any:

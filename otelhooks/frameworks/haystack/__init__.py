@@ -24,14 +24,11 @@ _PIPELINE = "haystack.core.pipeline.pipeline:Pipeline"
 _CALLING = "haystack.components.agents.tool_calling"
 _ERROR = "haystack.tools.errors:ToolInvocationError"
 _STATE = "haystack.components.agents.state.state:State"
-
-
-def _data(name: str) -> Any:
-    return kit.native(f"haystack.dataclasses.chat_message:{name}")
+_messages = kit.module("haystack.dataclasses.chat_message")
 
 
 def _message(role: str) -> Any:
-    return lambda text: getattr(_data("ChatMessage"), f"from_{role}")(text)
+    return lambda text: getattr(_messages.ChatMessage, f"from_{role}")(text)
 
 
 def _result(text: str, past: Iterable[Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,8 +126,8 @@ class Model(callbacks.ModelCall):
         result=("ToolCallResult",),
         fields=("text", "tool_name", "id", "arguments"),
         made={
-            "text": lambda part: _data("TextContent")(part.text),
-            "call": lambda part: _data("ToolCall")(part.name, part.args, part.id or None),
+            "text": "haystack.dataclasses.chat_message:TextContent",
+            "call": "haystack.dataclasses.chat_message:ToolCall",
         },
         messages={role or "": _message(role or "user") for role in ("system", "assistant", "")},
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from otelhooks.frameworks.kit.adapter import Adapter, Package, listen, seat
 from otelhooks.frameworks.kit.builtins import BuiltIns
 from otelhooks.frameworks.kit.models import ModelCall, Part, PartTable
-from otelhooks.frameworks.kit.objects.classes import is_a, native, subclass
+from otelhooks.frameworks.kit.objects.classes import is_a, module, native, subclass
 from otelhooks.frameworks.kit.passages import SKIP
 from otelhooks.frameworks.kit.runs import Run
 from otelhooks.frameworks.kit.tools import ToolCall
@@ -29,6 +29,7 @@ __all__ = [
     "ToolCall",
     "is_a",
     "listen",
+    "module",
     "native",
     "seat",
     "subclass",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from otelhooks import types
+from otelhooks.frameworks.kit.objects.classes import native
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.context import current_branch
@@ -40,6 +41,9 @@ _PROVIDERS = {
 """What frameworks call providers -> ``gen_ai.provider.name``; any other name is used as it is."""
 
 
+_SAME = {name: name for name in ("input_tokens", "output_tokens")}
+
+
 class Part(NamedTuple):
     """One part of a message.
 
@@ -65,7 +69,8 @@ class PartTable(NamedTuple):
     """How a framework's parts of messages are distinguished and created.
 
     Args:
-        made: Our kind to a function that creates such a part of the framework.
+        made: Our kind to a function that creates such a part of the framework, or to the path of
+            a class that takes the `fields` by name; not the id if there is none.
         kind: Name of the attribute that tells them apart, ``__class__`` if that is the name of
             their class; empty if the adapter reads parts itself, and messages have the names that
             APIs of chat models share.
@@ -76,7 +81,7 @@ class PartTable(NamedTuple):
         between: Separator between two texts of one answer.
     """
 
-    made: Mapping[str, Callable[[Part], Any]]
+    made: Mapping[str, Callable[[Part], Any] | str]
     kind: str = ""
     text: Sequence[str] = ()
     call: Sequence[str] = ()
@@ -90,6 +95,16 @@ class PartTable(NamedTuple):
         """Return the value that tells a part of the framework apart."""
         kind = getattr(part, self.kind)
         return kind.__name__ if isinstance(kind, type) else kind
+
+    def make(self, part: Part) -> Any:
+        """Return a part of the framework."""
+        made, (content, name, id, args) = self.made[part.kind], self.fields
+        if not isinstance(made, str):
+            return made(part)
+        if part.kind == "text":
+            return native(made)(**{content: part.text})
+        known = {id: part.id} if part.id else {}
+        return native(made)(**{name: part.name, args: part.args}, **known)
 
     def read(self, part: Any) -> Part:
         """Read a part of the framework."""
@@ -110,8 +125,8 @@ class ModelCall(Passage, ModelRequest):
         table: How messages are read and created.
         runs_here: Names of the tools whose calls pass a seat: none of those may be missed.
         is_typed: Whether a text cannot be its answer: then a refusal raises.
-        tokens: Our names of tokens, to where they are in the framework's record of usage,
-            such as ``details.cached``.
+        tokens: Our names of tokens, to where they are in the framework's record of usage, such as
+            ``details.cached``; ``input_tokens`` and ``output_tokens`` may have those names there.
     """
 
     must = ("read", "call", "answer")
@@ -128,7 +143,8 @@ class ModelCall(Passage, ModelRequest):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._steps = [(name, path.split(".")) for name, path in cls.tokens.items()]
+        paths = {**_SAME, **cls.tokens}
+        cls._steps = [(name, path.split(".")) for name, path in paths.items()]
 
     # -- what an adapter writes ---------------------------------------------------------------
 
@@ -288,10 +304,8 @@ class ModelCall(Passage, ModelRequest):
 
     def composed(self, parts: Iterable[Part], of: Any = None) -> Any:
         """Return an answer with some parts in the framework's form, as `answer` creates it."""
-        made = self.table.made
-        return self.answer(
-            [made[one.kind](one) if one.native is None else one.native for one in parts], of
-        )
+        make = self.table.make
+        return self.answer([make(one) if one.native is None else one.native for one in parts], of)
 
 
 _NAMED = ModelSeat()

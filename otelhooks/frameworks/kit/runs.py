@@ -183,6 +183,13 @@ class Run(Passage, RunRequest):
                 return await split.afail(error)
 
     @staticmethod
+    def here() -> Any:
+        """Return the innermost run that this code is inside; None outside any."""
+        frame = current_frame()
+        run = frame.turn.run if frame is not None and frame.turn is not None else None
+        return run() if run is not None else None
+
+    @staticmethod
     def is_outermost() -> bool:
         """Return whether the code runs outside any other run."""
         frame = current_frame()
@@ -239,7 +246,8 @@ class Run(Passage, RunRequest):
 
     def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
         frame = current_frame()
-        approved.turn = frame if isinstance(frame, Turn) else None
+        if isinstance(frame, Turn):
+            approved.turn, frame.run = frame, weakref.ref(approved)
         return approved.call(wrapped)
 
     def refused(self, error: Any) -> Any:

@@ -32,13 +32,10 @@ def parts(step: Step, of: type[ModelCall]) -> list[Any]:
         step: The answer.
         of: Has the table that creates them.
     """
-    made = of.table.made
     if isinstance(step, str):
-        return [made["text"](Part("text", text=step))]
-    return [
-        made["call"](Part("call", name=name, id=f"call_{next(_ids)}", args=args))
-        for name, args in step
-    ]
+        return [of.table.make(Part("text", text=step))]
+    calls = (Part("call", name=name, id=f"call_{next(_ids)}", args=args) for name, args in step)
+    return list(map(of.table.make, calls))
 
 
 @dataclass(frozen=True)

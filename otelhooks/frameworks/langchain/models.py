@@ -51,8 +51,6 @@ class ChatCall(kit.ModelCall):
 
     table = kit.PartTable(made={"call": lambda part: next(_tool_calls([part], ()))})
     tokens: ClassVar = {
-        "input_tokens": "input_tokens",
-        "output_tokens": "output_tokens",
         "cache_read_input_tokens": "input_token_details.cache_read",
         "cache_write_input_tokens": "input_token_details.cache_creation",
         "reasoning_output_tokens": "output_token_details.reasoning",

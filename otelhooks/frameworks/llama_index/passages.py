@@ -20,7 +20,7 @@ from otelhooks.frameworks.llama_index import runs
 __all__ = ["Chat", "Completion", "Streamed", "StreamedCompletion", "Tool"]
 
 _TYPES = "llama_index.core.tools.types"
-_LLMS = "llama_index.core.base.llms.types"
+_llms = kit.module("llama_index.core.base.llms.types")
 _FUNCTION = "llama_index.core.tools.function_tool:FunctionTool"
 _LOADER = "llama_index.core.tools.ondemand_loader_tool:OnDemandLoaderTool"
 _ADAPTED = f"{_TYPES}:BaseToolAsyncAdapter"
@@ -106,12 +106,8 @@ def _place_of(tool: Any) -> Any:
     return SimpleNamespace(**place, **further)
 
 
-def _block(name: str) -> Any:
-    return kit.native(f"{_LLMS}:{name}")
-
-
 def _message(role: str) -> Any:
-    return lambda text: _block("ChatMessage")(text, role=role)
+    return lambda text: _llms.ChatMessage(text, role=role)
 
 
 class Chat(kit.ModelCall):
@@ -123,10 +119,8 @@ class Chat(kit.ModelCall):
         call=("tool_call",),
         fields=("text", "tool_name", "tool_call_id", "tool_kwargs"),
         made={
-            "text": lambda part: _block("TextBlock")(text=part.text),
-            "call": lambda part: _block("ToolCallBlock")(
-                tool_name=part.name, tool_call_id=part.id or None, tool_kwargs=part.args
-            ),
+            "text": "llama_index.core.base.llms.types:TextBlock",
+            "call": "llama_index.core.base.llms.types:ToolCallBlock",
         },
         messages={role or "": _message(role or "user") for role in ("system", "assistant", "")},
     )
@@ -168,8 +162,8 @@ class Chat(kit.ModelCall):
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         if of is None:
-            message = _block("ChatMessage")(role="assistant", blocks=parts)
-            return _block("ChatResponse")(message=message, delta=message.content)
+            message = _llms.ChatMessage(role="assistant", blocks=parts)
+            return _llms.ChatResponse(message=message, delta=message.content)
         extra = of.message.additional_kwargs
         if not any(part.block_type == "tool_call" for part in parts):
             extra = {name: value for name, value in extra.items() if name != "tool_calls"}
@@ -230,7 +224,7 @@ class Completion(kit.ModelCall):
         texts = [part if isinstance(part, str) else part.text for part in parts]
         made = {"text": "\n".join(texts)}
         told = {"delta": made["text"], "raw": (of and _usage(of)) or None, "logprobs": None, **made}
-        return of.model_copy(update=told) if of else _block("CompletionResponse")(**made)
+        return of.model_copy(update=told) if of else _llms.CompletionResponse(**made)
 
 
 class StreamedCompletion(Completion):

@@ -22,13 +22,10 @@ WAITING = "workflows.runtime.types.results:WaitingForEvent"
 _EVENTS = "llama_index.core.agent.workflow.workflow_events"
 _TYPES = "llama_index.core.base.llms.types"
 _FLOW, _CONTEXT = "workflows.events", "workflows.context.context:Context"
+_events, _flow = kit.module(_EVENTS), kit.module(_FLOW)
 _ANSWERS = [f"{_EVENTS}:Agent{name}" for name in ("Stream", "Output", "StreamStructuredOutput")]
 
 _approval: ContextVar[tuple[str, bool] | None] = ContextVar("otelhooks_approval", default=None)
-
-
-def _event(name: str, **fields: Any) -> Any:
-    return kit.native(f"{_EVENTS}:{name}")(**fields)
 
 
 def _said(role: str, text: str) -> Any:
@@ -105,9 +102,9 @@ class Run(pending.Run):
     async def approved(self, call: Any, ctx: Any, ev: Any, reason: str) -> Any:
         """Ask the reader of events, and make the call when the answer has come."""
         shown = {"tool_id": ev.tool_id, "tool_name": ev.tool_name, "tool_kwargs": ev.tool_kwargs}
-        question = kit.native(f"{_FLOW}:InputRequiredEvent")(prefix=reason, **shown)
+        question = _flow.InputRequiredEvent(prefix=reason, **shown)
         answer = await ctx.wait_for_event(
-            kit.native(f"{_FLOW}:HumanResponseEvent"),
+            _flow.HumanResponseEvent,
             waiter_event=question,
             waiter_id=f"otelhooks_{ev.tool_id}",
             requirements={"tool_id": ev.tool_id},
@@ -122,7 +119,7 @@ class Run(pending.Run):
 
     def denied(self, reason: str) -> Any:
         made = {"response": _said("assistant", reason), "current_agent_name": self.at_work}
-        return kit.native(f"{_FLOW}:StopEvent")(result=_event("AgentOutput", **made))
+        return _flow.StopEvent(result=_events.AgentOutput(**made))
 
     def answer_of(self, raw: Any) -> Any:
         output = raw.result
@@ -136,7 +133,7 @@ class Run(pending.Run):
         response = _with_text(raw.result.response, _said("assistant", str(answer)))
         calls = [_without(old, str(answer), call) for call in raw.result.tool_calls]
         new = {"response": response, "raw": None, "structured_response": None, "tool_calls": calls}
-        return kit.native(f"{_FLOW}:StopEvent")(result=raw.result.model_copy(update=new))
+        return _flow.StopEvent(result=raw.result.model_copy(update=new))
 
     async def again(self, raw: Any, reason: str) -> Any:
         self.last, self.held = None, []
@@ -144,7 +141,7 @@ class Run(pending.Run):
         await memory.aput(_said("user", reason))
         await self.ctx.store.set("user_msg_str", reason)
         said, name = await memory.aget(input=reason), raw.result.current_agent_name
-        return _event("AgentInput", input=said, current_agent_name=name)
+        return _events.AgentInput(input=said, current_agent_name=name)
 
     async def end(self, result: Any) -> None:
         """Let held events go, or tell what hooks made of the answer; now, and in later runs."""
@@ -152,7 +149,7 @@ class Run(pending.Run):
         self.last = self.held = None
         if result is not last:
             told = {"response": str(output), "current_agent_name": output.current_agent_name}
-            held = (_event("AgentStream", delta=str(output), **told), output)
+            held = (_events.AgentStream(delta=str(output), **told), output)
         if last is not None and result is not last:
             await self.forget(last.result.response.content, output.response)
         for ev in held:

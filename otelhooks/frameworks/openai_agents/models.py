@@ -36,6 +36,7 @@ _NAMES = (
     "handoffs",
     "tracing",
 )
+_responses = kit.module("openai.types.responses")
 _HANDOFF = "agents.handoffs:Handoff"
 _SETTINGS = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
 _UNSET = (None,) * len(_SETTINGS)
@@ -56,15 +57,10 @@ def text_of(item: Any) -> str:
     return "".join(field(part, "text") or "" for part in field(item, "content") or ())
 
 
-def _made(kind: str, /, **fields: Any) -> Any:
-    return kit.native(f"openai.types.responses:{kind}")(**fields)
-
-
 def message(text: str) -> Any:
     """Return a message of the assistant."""
-    part = _made("ResponseOutputText", type="output_text", text=text, annotations=[])
-    return _made(
-        "ResponseOutputMessage",
+    part = _responses.ResponseOutputText(type="output_text", text=text, annotations=[])
+    return _responses.ResponseOutputMessage(
         id="msg_otelhooks",
         type="message",
         role="assistant",
@@ -75,8 +71,7 @@ def message(text: str) -> Any:
 
 def function_call(part: kit.Part) -> Any:
     """Return a call of a function tool, as a model asks for it."""
-    return _made(
-        "ResponseFunctionToolCall",
+    return _responses.ResponseFunctionToolCall(
         type="function_call",
         call_id=part.id or "call_otelhooks",
         name=part.name,
@@ -113,8 +108,7 @@ def events_of(answer: Any) -> list[Any]:
     output = list(answer.output)
     told = [(index, one) for index, one in enumerate(output) if field(one, "type") == "message"]
     events = [
-        _made(
-            "ResponseTextDeltaEvent",
+        _responses.ResponseTextDeltaEvent(
             type="response.output_text.delta",
             content_index=0,
             output_index=index,
@@ -125,9 +119,8 @@ def events_of(answer: Any) -> list[Any]:
         )
         for number, (index, item) in enumerate(told)
     ]
-    usage = kit.native("openai.types.responses:ResponseUsage")
-    response = _made(
-        "Response",
+    usage = _responses.ResponseUsage
+    response = _responses.Response(
         id=answer.response_id or "resp_otelhooks",
         created_at=0,
         model="",
@@ -139,7 +132,7 @@ def events_of(answer: Any) -> list[Any]:
         usage=usage.model_construct(**_tokens(answer.usage)),
     )
     last = {"response": response, "sequence_number": len(events)}
-    return [*events, _made("ResponseCompletedEvent", type="response.completed", **last)]
+    return [*events, _responses.ResponseCompletedEvent(type="response.completed", **last)]
 
 
 def _tokens(usage: Any) -> dict[str, Any]:
@@ -156,8 +149,6 @@ class ModelCall(kit.ModelCall):
 
     table = kit.PartTable(made={"text": lambda part: message(part.text), "call": function_call})
     tokens: ClassVar = {
-        "input_tokens": "input_tokens",
-        "output_tokens": "output_tokens",
         "cache_read_input_tokens": "input_tokens_details.cached_tokens",
         "reasoning_output_tokens": "output_tokens_details.reasoning_tokens",
     }

@@ -28,7 +28,6 @@ import contextlib
 import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
@@ -38,7 +37,9 @@ from otelhooks.frameworks.kit.objects import overrides
 __all__ = ["ADAPTER"]
 
 LEAF = "pydantic_ai.toolset"
-_TOOLSETS, _ERRORS = "pydantic_ai.toolsets", "pydantic_ai.exceptions"
+_TOOLSETS = "pydantic_ai.toolsets"
+_errors, _messages = kit.module("pydantic_ai.exceptions"), kit.module("pydantic_ai.messages")
+_tools, _capabilities = map(kit.module, ("pydantic_ai.tools", "pydantic_ai.capabilities.abstract"))
 _MCP = (
     "pydantic_ai.mcp:MCPToolset",
     "pydantic_ai.mcp:MCPServer",
@@ -46,15 +47,11 @@ _MCP = (
 )
 
 
-def _errors(*names: str) -> tuple[str, ...]:
-    return tuple(f"{_ERRORS}:{name}" for name in names)
-
-
 class Tool(kit.ToolCall):
     """What all seats of tools share."""
 
-    pauses = _errors("CallDeferred", "ApprovalRequired", "SkipToolExecution")
-    told_to_model = _errors("ModelRetry", "ToolRetryError", "ToolFailed", "ToolFailedError")
+    pauses = _errors.paths("CallDeferred", "ApprovalRequired", "SkipToolExecution")
+    told_to_model = _errors.paths("ModelRetry", "ToolRetryError", "ToolFailed", "ToolFailedError")
 
     def of(self, context: Any, name: str, args: Any, tool: Any = None, id: Any = None) -> None:
         self.name, self.id = name, id
@@ -75,7 +72,7 @@ class Tool(kit.ToolCall):
 
     def failed(self, error: BaseException, message: str) -> Any:
         if kit.is_a(error, *self.told_to_model):
-            return self.raised(kit.native(f"{_ERRORS}:ModelRetry")(message))
+            return self.raised(_errors.ModelRetry(message))
         return super().failed(error, message)
 
     def denied(self, reason: str) -> Any:
@@ -130,7 +127,8 @@ class ManagedCall(Tool):
             return kit.SKIP
         asked, self.given = validated.call, (validated, rest)
         id, self.is_approved = asked.tool_call_id, validated.ctx.tool_call_approved or None
-        self.can_pause = _can_pause.get() and manager.root_capability is not None
+        run = kit.Run.here()
+        self.can_pause = getattr(run, "can_pause", False) and manager.root_capability is not None
         self.of(validated.ctx, asked.tool_name, validated.validated_args, validated.tool, id)
         self.raw = asked.args if isinstance(asked.args, str) else None
         locate(self, manager.toolset, validated.tool)
@@ -143,12 +141,12 @@ class ManagedCall(Tool):
         if not self.can_pause or self.option("approvals") == "in_place":
             return None
         shown = {"tool": self.name, "reason": reason}
-        return kit.native(f"{_ERRORS}:ApprovalRequired")(metadata={"otelhooks": shown})
+        return _errors.ApprovalRequired(metadata={"otelhooks": shown})
 
     puts_off = asks_framework
 
     def denied(self, reason: str) -> Any:
-        return kit.native("pydantic_ai.tools:ToolDenied")(reason)
+        return _tools.ToolDenied(reason)
 
 
 class DeferredCall(ManagedCall):
@@ -175,7 +173,7 @@ class ExternalCall(DeferredCall):
 
 async def resolved(wrapped: Any, manager: Any, requests: Any) -> Any:
     """Judge a call that is to wait for a person or the application, before either sees it."""
-    answers = kit.native("pydantic_ai.tools:DeferredToolResults")()
+    answers = _tools.DeferredToolResults()
     for part in requests.approvals:
         call = DeferredCall()
         call.read(manager, part)
@@ -188,9 +186,9 @@ async def resolved(wrapped: Any, manager: Any, requests: Any) -> Any:
 
         async def put_off(approved: Any, index: int = index) -> Any:
             requests.calls[index] = approved
-            raise kit.native(f"{_ERRORS}:CallDeferred")
+            raise _errors.CallDeferred
 
-        with contextlib.suppress(kit.native(f"{_ERRORS}:CallDeferred")):
+        with contextlib.suppress(_errors.CallDeferred):
             denied = await ExternalCall.through("coroutine", put_off, manager, part)
             answers.calls[part.tool_call_id] = denied
     rest = requests.remaining(answers)
@@ -253,33 +251,21 @@ class OutputCall(Tool):
         return wrapped(args[self.text_name] if self.is_alone else args)
 
     def denied(self, reason: str) -> Any:
-        raise kit.native(f"{_ERRORS}:ModelRetry")(reason)
+        raise _errors.ModelRetry(reason)
 
 
 # -- models and runs ----------------------------------------------------------------------------
 
-_CAPABILITIES = "pydantic_ai.capabilities.abstract"
 _REQUESTS = "DeferredToolRequests"
 _DEFERRED = (f"pydantic_ai.tools:{_REQUESTS}", f"pydantic_ai._deferred:{_REQUESTS}")
-_can_pause: ContextVar[bool] = ContextVar("otelhooks-pydantic-ai", default=False)
-"""Whether the present run may end with a request for approval."""
-
-
-def _made(name: str, **fields: Any) -> Any:
-    return kit.native(f"pydantic_ai.messages:{name}")(**fields)
 
 
 def _answer(text: str) -> Any:
-    return _made("ModelResponse", parts=[_made("TextPart", content=text)])
+    return _messages.ModelResponse(parts=[_messages.TextPart(content=text)])
 
 
 def _message(kind: str) -> Any:
-    return lambda text: _made("ModelRequest", parts=[_made(kind, content=text)])
-
-
-def _asked(part: Any) -> Any:
-    id = {"tool_call_id": part.id} if part.id else {}
-    return _made("ToolCallPart", tool_name=part.name, args=part.args, **id)
+    return lambda text: _messages.ModelRequest(parts=[getattr(_messages, kind)(content=text)])
 
 
 class ModelCall(kit.ModelCall):
@@ -290,7 +276,7 @@ class ModelCall(kit.ModelCall):
         text=("text",),
         call=("tool-call",),
         result=("tool-return", "retry-prompt"),
-        made={"text": lambda part: _made("TextPart", content=part.text), "call": _asked},
+        made={"text": "pydantic_ai.messages:TextPart", "call": "pydantic_ai.messages:ToolCallPart"},
         roles={"system-prompt": "system", "user-prompt": "user"},
         messages={
             "system": _message("SystemPromptPart"),
@@ -300,8 +286,6 @@ class ModelCall(kit.ModelCall):
         fields=("content", "tool_name", "tool_call_id", "args"),
     )
     tokens: ClassVar = {
-        "input_tokens": "input_tokens",
-        "output_tokens": "output_tokens",
         "cache_read_input_tokens": "cache_read_tokens",
         "cache_write_input_tokens": "cache_write_tokens",
         "reasoning_output_tokens": "details.reasoning_tokens",
@@ -426,7 +410,7 @@ class AgentRun(kit.Run):
         last = max(index for index, one in enumerate(history) if one.kind == "response")
         asked = [part for part in history[last].parts if part.part_kind == "tool-call"]
         parts = [dataclasses.replace(part, args={}) for part in asked]
-        said = parts or [_made("TextPart", content=str(answer))]
+        said = parts or [_messages.TextPart(content=str(answer))]
         history[last] = dataclasses.replace(history[last], parts=said)
         return changed
 
@@ -460,7 +444,7 @@ class Session(kit.Run):
         return None
 
 
-@kit.subclass(f"{_CAPABILITIES}:AbstractCapability")
+@kit.subclass(*_capabilities.paths("AbstractCapability"))
 def _guard(base: Any) -> Any:
     class Guard(base):
         _safe_at_runtime = True
@@ -471,11 +455,10 @@ def _guard(base: Any) -> Any:
         rewritten: Any = None
 
         def get_ordering(self) -> Any:
-            return kit.native(f"{_CAPABILITIES}:CapabilityOrdering")(position="innermost")
+            return _capabilities.CapabilityOrdering(position="innermost")
 
         async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
             self.run.is_known_as(ctx.conversation_id)
-            _can_pause.set(self.run.can_pause)
             return await (handler() if self.inner else self.run.around(handler))
 
         def get_wrapper_model(self, model: Any) -> Any:

@@ -19,15 +19,12 @@ __all__ = ["prove", "scripted_model"]
 def scripted_model(next_step: trials.NextStep, name: str = "scripted") -> FunctionModel:
     """Return a model that answers with what a function returns."""
 
-    def parts(messages: Any) -> list[Any]:
-        shown = ModelMessagesTypeAdapter.dump_json(messages).decode()
-        return trials.parts(next_step(shown), ModelCall)
-
     def answer(messages: Any, info: Any) -> ModelResponse:
-        return ModelResponse(parts=parts(messages))
+        shown = ModelMessagesTypeAdapter.dump_json(messages).decode()
+        return ModelResponse(parts=trials.parts(next_step(shown), ModelCall))
 
     async def stream(messages: Any, info: Any) -> AsyncIterator[Any]:
-        for index, part in enumerate(parts(messages)):
+        for index, part in enumerate(answer(messages, info).parts):
             if isinstance(part, TextPart):
                 for start in range(0, len(part.content), 4):
                     yield part.content[start : start + 4]
@@ -38,8 +35,7 @@ def scripted_model(next_step: trials.NextStep, name: str = "scripted") -> Functi
 
 
 def _agent(trial: trials.Trial) -> Agent[None, str]:
-    model = scripted_model(trial.next_step)
-    return Agent(model, name="prover", tools=[trial.danger, trial.safe])
+    return Agent(scripted_model(trial.next_step), name="prover", tools=[trial.danger, trial.safe])
 
 
 async def _run(trial: trials.Trial) -> str:

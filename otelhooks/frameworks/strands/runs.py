@@ -13,7 +13,6 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import telemetry
 from otelhooks.frameworks.strands.models import blocks
-from otelhooks.frameworks.strands.tools import can_pause
 
 __all__ = ["AgentRun", "Workflow", "native_span"]
 
@@ -85,8 +84,7 @@ class AgentRun(_Run):
         known = [id] if any(one is end for one in past) else []
         self.belongs_to(getattr(agent._session_manager, "session_id", None), known)
         outer = kit.ToolCall.current()
-        is_open = outer is None or getattr(outer, "leads_on", False)
-        (can_pause.add if is_open else can_pause.discard)(agent)
+        self.can_pause = outer is None or getattr(outer, "leads_on", False)
 
     def rewritten(self) -> Any:
         text = {"text": self.prompt}

@@ -12,14 +12,13 @@ import hashlib
 import inspect
 import itertools
 import json
-import weakref
 from collections.abc import Iterable
 from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.objects import overrides
 
-__all__ = ["BUILT_IN", "ClientCall", "FunctionCall", "Tool", "can_pause", "locate"]
+__all__ = ["BUILT_IN", "ClientCall", "FunctionCall", "Tool", "locate"]
 
 STREAM, FUNCTION, CLIENT = "strands.tool", "strands.function", "strands.mcp"
 _RESULT = "strands.types._events:ToolResultEvent", "strands.types.events:ToolResultEvent"
@@ -55,8 +54,6 @@ BUILT_IN = kit.BuiltIns(
         )
     )
 )
-can_pause: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Agents whose present run its application can resume."""
 
 
 class _Call(kit.ToolCall):
@@ -119,7 +116,9 @@ class Tool(_Call):
         self.agent = getattr(agent, "name", None) or ""
         self.take(tool_use.get("input") or {})
         locate(self, tool)
-        self.paused = agent if agent in can_pause and _resumes(invocation_state) else None
+        run = kit.Run.here()
+        may_pause = getattr(run, "can_pause", False) and run.owner is agent
+        self.paused = agent if may_pause and _resumes(invocation_state) else None
         self.leads_on = self.paused is not None and kit.is_a(tool, *_AGENT_TOOLS)
         if self.paused is not None:
             known = self.paused._interrupt_state.interrupts.get(self.interrupt_id)

@@ -290,7 +290,7 @@ class ClientCall(ModelCall):
 
     def rewritten(self, part: Part, new: Part) -> Part:
         if new.name != part.name:
-            return new._replace(native=self._made_from(part, self.table.made["call"](new)))
+            return new._replace(native=self._made_from(part, self.table.make(new)))
         text = json_text.write(part.text, _TEXT, new.args, True) if part.text else ""
         return part._replace(native=self._made_from(part, self.with_args(part, new.args, text)))
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-__all__ = ["each", "is_a", "native", "subclass"]
+__all__ = ["each", "is_a", "module", "native", "subclass"]
 
 
 def each(path: str) -> Iterator[str]:
@@ -39,6 +39,24 @@ def native(path: str, of: Any = None) -> Any:
                 if getattr(found, "__module__", None) == module:
                     return found
     return getattr(sys.modules[module], name)
+
+
+class module:
+    """A module of the framework, whose objects are its attributes, looked up when they are needed.
+
+    Args:
+        name: Such as ``haystack.tools.errors``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.modules[self._name], name)
+
+    def paths(self, *names: str) -> tuple[str, ...]:
+        """Return classes of it as `is_a` takes them."""
+        return tuple(f"{self._name}:{name}" for name in names)
 
 
 def is_a(value: Any, *paths: str) -> bool:
