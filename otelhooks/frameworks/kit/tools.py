@@ -308,20 +308,23 @@ class ToolCall(Passage, Call):
         self.server, self.claimed_server = own or None, not own
         self.server_says = None if own else server
 
-    async def denied_early(self) -> Any:
+    @classmethod
+    async def denied_early(cls, owner: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Return the answer to a denied call, if rules deny this one; None if not.
 
-        For a framework that asks a person before it makes the call.
+        For a framework that asks a person before it makes the call. The arguments are those of
+        `read`.
         """
-        rt, frame = runtime.active(), current_frame()
+        rt, frame, call = runtime.active(), current_frame(), cls()
         if rt is None:
             return None
-        _, judges = rt.in_force(current_scope(), frame.branch if frame is not None else self.agent)
+        call.read(owner, *args, **kwargs)
+        _, judges = rt.in_force(current_scope(), frame.branch if frame is not None else call.agent)
         context = frame.context if frame is not None else None
         for judge in judges:
-            ruling = await adrive(judge.evaluate(self, context), _never)
+            ruling = await adrive(judge.evaluate(call, context), _never)
             if ruling.decision == DENY and not rt.loaded.monitor:
-                return await adrive(self.steps(rt), _never)
+                return await adrive(call.steps(rt), _never)
         return None
 
     @staticmethod

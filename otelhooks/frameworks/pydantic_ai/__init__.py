@@ -10,16 +10,14 @@ Seats and what passes through them:
   makes itself.
 - ``FunctionToolset.call_tool``: tools that user code calls.
 - ``MCPToolset.call_tool_for_app``: tools that the page of an MCP app calls.
-- ``Agent.iter``: runs; all ways to run an agent end here. A capability that is added to each run
-  sees its result, its model calls, and functions that make its output.
 - ``AgentRealtime.session``: realtime sessions.
+- ``Agent.iter``: runs; all ways to run an agent end here. A capability is added to each, innermost
+  of all, so that what it sees is final: the result, functions that make the output, and model
+  calls, for which it gives each model of the run a stand-in.
 
 The model learns of a denied call as if a person had denied it, and no retry is used up; of a denied
 output function by a retry. A refused run answers with the reason, without its model; if its answer
 has a type of the user's own, it raises `otelhooks.errors.Denied`.
-
-A run's guard is a capability of the framework, innermost of all, so that what it sees is final. It
-gives each model of the run a stand-in.
 """
 
 from __future__ import annotations
@@ -36,15 +34,12 @@ from otelhooks.frameworks.kit.objects import overrides
 
 __all__ = ["ADAPTER"]
 
-LEAF = "pydantic_ai.toolset"
 _TOOLSETS = "pydantic_ai.toolsets"
 _errors, _messages = kit.module("pydantic_ai.exceptions"), kit.module("pydantic_ai.messages")
 _tools, _capabilities = map(kit.module, ("pydantic_ai.tools", "pydantic_ai.capabilities.abstract"))
-_MCP = (
-    "pydantic_ai.mcp:MCPToolset",
-    "pydantic_ai.mcp:MCPServer",
-    f"{_TOOLSETS}.fastmcp:FastMCPToolset",
-)
+_MCP = kit.module("pydantic_ai.mcp").paths("MCPToolset", "MCPServer")
+_REQUESTS = "DeferredToolRequests"
+_DEFERRED = (*_tools.paths(_REQUESTS), f"pydantic_ai._deferred:{_REQUESTS}")
 
 
 class Tool(kit.ToolCall):
@@ -66,7 +61,7 @@ class Tool(kit.ToolCall):
         if not kit.is_a(raw, "pydantic_ai.messages:ToolReturn"):
             return raw
         content = raw.content if isinstance(raw.content, (list, tuple)) else [raw.content]
-        texts = [getattr(each, "content", each) for each in content]
+        texts = (getattr(each, "content", each) for each in content)
         said = [each for each in texts if isinstance(each, str)]
         return "\n".join(map(self.text_of, (raw.return_value, *said))) if said else raw.return_value
 
@@ -97,13 +92,13 @@ def locate(call: Tool, toolset: Any, tool: Any) -> None:
             names.append(name)
         else:
             break
-    if kit.is_a(toolset, *_MCP):
+    if kit.is_a(toolset, *_MCP, f"{_TOOLSETS}.fastmcp:FastMCPToolset"):
         prefix = getattr(toolset, "tool_prefix", None)
         is_of(call, name.removeprefix(f"{prefix}_") if prefix else name, toolset)
     call.is_also(*names)
     if kit.is_a(toolset, f"{_TOOLSETS}.function:FunctionToolset"):
         is_of_function(call, toolset, tool)
-        call.goes_to(LEAF, name)
+        call.goes_to(DirectCall.group, name)
 
 
 def is_of_function(call: Tool, toolset: Any, tool: Any) -> None:
@@ -152,10 +147,8 @@ class ManagedCall(Tool):
 class DeferredCall(ManagedCall):
     """A call for which the framework is about to ask a person."""
 
-    can_pause = False
-
     def read(self, manager: Any, part: Any) -> None:
-        self.part = part
+        self.part, self.can_pause = part, False
         tool = (manager.tools or {}).get(part.tool_name)
         self.of(manager.ctx, part.tool_name, part.args_as_dict(), tool, part.tool_call_id)
         if tool is not None:
@@ -175,9 +168,7 @@ async def resolved(wrapped: Any, manager: Any, requests: Any) -> Any:
     """Judge a call that is to wait for a person or the application, before either sees it."""
     answers = _tools.DeferredToolResults()
     for part in requests.approvals:
-        call = DeferredCall()
-        call.read(manager, part)
-        if (denied := await call.denied_early()) is not None:
+        if (denied := await DeferredCall.denied_early(manager, part)) is not None:
             answers.approvals[part.tool_call_id] = denied
     for index, part in enumerate(requests.calls):
         tool = (manager.tools or {}).get(part.tool_name)
@@ -206,14 +197,14 @@ class EarlierCall(ManagedCall):
 class DirectCall(Tool):
     """A call that user code makes of a toolset; an agent's has a permit."""
 
-    group = LEAF
+    group = "pydantic_ai.toolset"
 
     def read(self, toolset: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> None:
         self.given = (name, ctx, tool)
         self.of(ctx, name, tool_args, tool, getattr(ctx, "tool_call_id", None))
         is_of_function(self, toolset, tool)
         if overrides.Method(toolset, "call_tool").calls_on(self.function):
-            self.goes_to(LEAF, name)
+            self.goes_to(self.group, name)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         name, ctx, tool = self.given
@@ -252,12 +243,6 @@ class OutputCall(Tool):
 
     def denied(self, reason: str) -> Any:
         raise _errors.ModelRetry(reason)
-
-
-# -- models and runs ----------------------------------------------------------------------------
-
-_REQUESTS = "DeferredToolRequests"
-_DEFERRED = (f"pydantic_ai.tools:{_REQUESTS}", f"pydantic_ai._deferred:{_REQUESTS}")
 
 
 def _answer(text: str) -> Any:
@@ -332,10 +317,7 @@ class ModelCall(kit.ModelCall):
         self.guard.rewritten = result
 
 
-@kit.subclass(
-    "pydantic_ai.models:CompletedStreamedResponse",
-    "pydantic_ai.models.wrapper:CompletedStreamedResponse",
-)
+@kit.subclass("pydantic_ai.models(|.wrapper):CompletedStreamedResponse")
 def _replayed(base: Any) -> Any:
     class Replayed(base):
         async def _get_event_iterator(self) -> Any:
@@ -360,11 +342,10 @@ class AgentRun(kit.Run):
 
     def read(self, agent: Any, /, user_prompt: Any = None, **options: Any) -> None:
         self.options = options
-        resumed = options.get("deferred_tool_results") is not None
         opened = getattr(options.get("conversation"), "messages", ())
         history = options.get("message_history") or opened
         last = history[-1].parts[-1] if history and history[-1].parts else None
-        is_last = user_prompt is None and not resumed
+        is_last = user_prompt is None and options.get("deferred_tool_results") is None
         self.last = last if is_last and getattr(last, "part_kind", "") == "user-prompt" else None
         self.agent = agent.name or "agent"
         self.prompt = user_prompt if self.last is None else self.last.content
@@ -430,21 +411,18 @@ class AgentRun(kit.Run):
 class Session(kit.Run):
     """One realtime session: a run without a message of its own."""
 
-    is_typed = True
-
-    def read(self, realtime: Any, *args: Any, **kwargs: Any) -> None:
-        self.given, self.source, self.prompt = (args, kwargs), "trigger", ""
+    def read(self, realtime: Any, /, **options: Any) -> None:
+        self.options, self.source, self.prompt, self.is_typed = options, "trigger", "", True
         self.agent = getattr(getattr(realtime, "agent", None), "name", None) or "agent"
 
     def call(self, wrapped: Any) -> Any:
-        args, kwargs = self.given
-        return wrapped(*args, **kwargs)
+        return wrapped(**self.options)
 
     def answer_of(self, raw: Any) -> Any:
         return None
 
 
-@kit.subclass(*_capabilities.paths("AbstractCapability"))
+@kit.subclass("pydantic_ai.capabilities.abstract:AbstractCapability")
 def _guard(base: Any) -> Any:
     class Guard(base):
         _safe_at_runtime = True

@@ -71,22 +71,21 @@ def is_a(value: Any, *paths: str) -> bool:
     return any(f"{each.__module__}:{each.__qualname__}" in paths for each in kind.__mro__)
 
 
-def subclass(*paths: str) -> Callable[[Callable[[Any], Any]], Callable[..., Any]]:
+def subclass(path: str) -> Callable[[Callable[[Any], Any]], Callable[..., Any]]:
     """Create a subclass of a framework's class when it is first needed, one for each copy of it.
 
     Decorates a function that takes the class and returns the subclass; the result creates
     instances.
 
     Args:
-        *paths: Module and name of the class, in this or another version.
+        path: As for `native`.
     """
 
     def decorate(make: Callable[[Any], Any]) -> Callable[..., Any]:
         made = functools.lru_cache(maxsize=4)(make)
 
         def instance(*args: Any, **kwargs: Any) -> Any:
-            here = next(path for path in paths if path == paths[-1] or _is_there(path))
-            return made(native(here))(*args, **kwargs)
+            return made(native(path))(*args, **kwargs)
 
         return instance
 
