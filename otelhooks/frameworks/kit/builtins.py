@@ -46,8 +46,9 @@ class BuiltIns(dict[str, BuiltIn]):
     """
 
     def __init__(self, here: _Entries = _NONE, hosted: _Entries = _NONE) -> None:
-        super().__init__({at: BuiltIn(*one) for key, one in here.items() for at in each(key)})
-        self.update({k: BuiltIn(*one)._replace(is_hosted=True) for k, one in hosted.items()})
+        for table, is_hosted in ((here, False), (hosted, True)):
+            for key, one in table.items():
+                self.update(dict.fromkeys(each(key), BuiltIn(*one)._replace(is_hosted=is_hosted)))
         self.look_up = functools.lru_cache(maxsize=1024)(functools.partial(look_up, self))
 
         self._seen: dict[int, _Seen] = {}

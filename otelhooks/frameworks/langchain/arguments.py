@@ -42,14 +42,10 @@ def facts_of(tool: Any) -> tuple[Mapping[str, bool], Any]:
 
 def _weakly(source: Any) -> Callable[[], Any]:
     if source is None or isinstance(source, dict):
-        return _nothing
+        return types.NoneType  # which returns None, for one that is missing or has no annotations
     if type(source) is types.MethodType:
         raise TypeError("a bound method is a new one each time")
     return weakref.ref(source)
-
-
-def _nothing() -> None:
-    """Replace a missing schema or function of a tool, or one without annotations."""
 
 
 @functools.lru_cache(maxsize=1024)

@@ -268,16 +268,11 @@ _CODE = ("code_execution", ("code_execution",), "shell")
 _OTHER = "other"
 _HOSTED = kit.BuiltIns(
     hosted={
-        "code_execution": _CODE,
-        "code_interpreter": _CODE,
-        "enterprise_web_search": _SEARCH,
-        "google_search": _SEARCH,
-        "google_search_retrieval": _SEARCH,
+        "code_(execution|interpreter)": _CODE,
+        "(enterprise_web_search|google_search|google_search_retrieval|web_search)": _SEARCH,
         "shell": _SHELL,
         "image_generation": ("image_generation", ("generate_image",), "net"),
-        "url_context": _PAGE,
-        "web_fetch": _PAGE,
-        "web_search": _SEARCH,
+        "(url_context|web_fetch)": _PAGE,
         _OTHER: ("", (), "net"),
     },
 )
