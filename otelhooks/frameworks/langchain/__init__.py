@@ -48,9 +48,7 @@ SUPPORTED = ">=1.0,<2"
 _TOOL = "langchain_core.tools.base:BaseTool"
 _MODEL = "langchain_core.language_models.chat_models:BaseChatModel"
 _EVENTS = f"{_MODEL}.(_|_a)iter_v2_events"
-_GRAPH = "langgraph.pregel.main:Pregel"
 _RUNNER = "langgraph.pregel._runner"
-_NODE = "langgraph.prebuilt.tool_node:ToolNode"
 _EARLIER_NODE = "langchain.tools.tool_node:_ToolNode"
 _SUMMARY = "langchain.agents.middleware.summarization:SummarizationMiddleware"
 _SHELL = "langchain.agents.middleware.shell_tool:ShellToolMiddleware._run_shell_tool"
@@ -58,8 +56,6 @@ _EDITS = (
     "langchain_anthropic.middleware.anthropic_tools:_(State|Filesystem)ClaudeFileToolMiddleware"
     "._handle_(view|create|str_replace|insert|delete|rename)"
 )
-_CHAIN = "langchain_classic.chains.base:Chain"
-_EXECUTOR = "langchain_classic.agents.agent:AgentExecutor"
 _REMOTE, _CODE = "langgraph.pregel.remote", "langchain_quickjs.middleware"
 
 _CORE = (
@@ -74,12 +70,12 @@ _CORE = (
 )
 
 _GRAPHS = (
-    kit.seat(f"{_GRAPH}.(|a)stream", GraphRun, entry=True),
+    kit.seat("langgraph.pregel.main:Pregel.(|a)stream", GraphRun, entry=True),
     # without them, a trace has no nodes
     kit.listen(f"{_RUNNER}:run_with_retry", node, required=False),
     kit.listen(f"{_RUNNER}:arun_with_retry", anode, required=False),
     # without it, filled-in plain data is shown to rules
-    kit.listen(f"{_NODE}.(|_)inject_tool_args", note, required=False),
+    kit.listen("langgraph.prebuilt.tool_node:ToolNode.(|_)inject_tool_args", note, required=False),
 )
 
 
@@ -96,8 +92,8 @@ _AGENTS = (
 _EDITORS = (kit.seat(_EDITS, EditorRun, until="1.0.4"),)
 
 _CHAINS = (
-    kit.seat(f"{_CHAIN}.(|a)invoke", ChainRun, entry=True),
-    kit.seat(f"{_EXECUTOR}.(|a)stream", ChainRun, entry=True),
+    kit.seat("langchain_classic.chains.base:Chain.(|a)invoke", ChainRun, entry=True),
+    kit.seat("langchain_classic.agents.agent:AgentExecutor.(|a)stream", ChainRun, entry=True),
 )
 
 
