@@ -33,7 +33,7 @@ A call that the harness does not ask about is refused or removed if anything cou
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.google_antigravity import agents, calls, events, harness, questions, turns
+from otelhooks.frameworks.google_antigravity import agents, calls, events, harness, turns
 from otelhooks.frameworks.kit.adapter import NotCovered
 
 __all__ = ["ADAPTER"]
@@ -65,8 +65,8 @@ _SEATS = (
     ),
     kit.listen(f"{_HOOKS}.dispatch_stop", turns.before_stop),
     kit.listen(f"{_HOOKS}.dispatch_post_turn", turns.after_turn),
-    kit.seat(f"{_HOOKS}.dispatch_interaction", questions.Asked),
-    kit.seat(f"{_HOOKS}.dispatch_compaction", questions.Compacted),
+    kit.seat(f"{_HOOKS}.dispatch_interaction", events.Asked),
+    kit.seat(f"{_HOOKS}.dispatch_compaction", events.Compacted),
     kit.listen(f"{_PROCESSOR}.process_event", events.see_event),
     kit.listen(f"{_HOOKS}.dispatch_pre_step", events.see_first_step),
     kit.listen(f"{_HOOKS}.dispatch_post_step", events.see_last_step),

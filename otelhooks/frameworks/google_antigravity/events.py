@@ -1,7 +1,8 @@
-"""What the harness reports besides its questions: states of agents, tokens, and steps.
+"""What the harness reports besides calls: states of agents, tokens, steps, questions to the user.
 
-Telemetry, and turns that begin without a message. Failures here are logged: this runs in the reader
-of the connection, which it must not end.
+Telemetry, turns that begin without a message, and the shortening of a conversation's history.
+Failures of what only listens are logged: it runs in the reader of the connection, which it must not
+end.
 """
 # pyright: basic
 
@@ -12,10 +13,14 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_antigravity.harness import Harness, tokens_of
 from otelhooks.frameworks.google_antigravity.turns import Turn
+from otelhooks.frameworks.kit.compaction import Compaction
+from otelhooks.frameworks.kit.mcp.questions import Question
 from otelhooks.frameworks.kit.remote import loops
 from otelhooks.frameworks.kit.telemetry import replaces_spans
 
-__all__ = ["see_event", "see_first_step", "see_last_step", "skip_native"]
+__all__ = ["Asked", "Compacted", "see_event", "see_first_step", "see_last_step", "skip_native"]
+
+_HOOKS = "google.antigravity.hooks.hooks"
 
 _EVENT, _STEP = "an event of the harness", "a step of the harness"
 
@@ -108,7 +113,53 @@ async def skip_native(wrapped: Any, hook: Any, context: Any, data: Any) -> Any:
     """Listen to the SDK's own OpenTelemetry hooks, whose spans would double ours."""
     if not replaces_spans(Harness.framework):
         return await wrapped(context, data)
-    hooks = "google.antigravity.hooks.hooks:"
-    if kit.is_a(hook, f"{hooks}PreTurnHook", f"{hooks}PreToolCallDecideHook"):
-        return kit.native(f"{hooks}HookResult")(allow=True)
+    if kit.is_a(hook, f"{_HOOKS}:PreTurnHook", f"{_HOOKS}:PreToolCallDecideHook"):
+        return kit.native(f"{_HOOKS}:HookResult")(allow=True)
     return None
+
+
+# -- questions to the user, and a shortened history -------------------------------------------
+
+
+def _context_of(runner: Any) -> Any:
+    """Return the context of the turn of a runner of hooks; None if there is none."""
+    harness = Harness.of(runner)
+    return harness.context_of() if harness is not None else None
+
+
+class Asked(Question):
+    """A question of the agent to the user."""
+
+    def read(self, runner: Any, turn_context: Any, interaction_spec: Any) -> None:
+        """Read ``HookRunner.dispatch_interaction``."""
+        self.runs_in(_context_of(runner))
+        self.within, self.given = turn_context, interaction_spec
+
+    def call(self, wrapped: Any) -> Any:
+        return wrapped(self.within, self.given)
+
+    def spec(self) -> Any:
+        return self.spec_of(self.given.model_dump())
+
+    def answered(self, answer: Any) -> Any:
+        given = answer.model_dump() if hasattr(answer, "model_dump") else answer
+        found = kit.native("google.antigravity.types:QuestionHookResult").model_validate(given)
+        operation = kit.native(f"{_HOOKS}:OperationContext")(self.within)
+        return kit.native(f"{_HOOKS}:HookResult")(allow=True), found, operation
+
+    def declined(self) -> Any:
+        """Return None: the application may still answer."""
+        return None
+
+
+class Compacted(Compaction):
+    """The shortened history."""
+
+    def read(self, runner: Any, turn_context: Any, data: Any) -> None:
+        """Read ``HookRunner.dispatch_compaction``."""
+        super().read(runner, turn_context, data)
+        self.runs_in(_context_of(runner))
+        self.step = data
+
+    def summary(self, raw: Any) -> str:
+        return self.step.content
