@@ -26,8 +26,6 @@ __all__ = ["GraphRun", "anode", "node"]
 _TASK = "__pregel_task_id"
 _CHECKPOINTER = "__pregel_checkpointer"
 _INTERRUPT = "__interrupt__"
-_HIDDEN = "langsmith:hidden"
-_EDGES = "branch:"
 _AGENTS = ("langchain.agents.", "langgraph.prebuilt.")
 _MODEL_NODES = ("model", "agent")
 """Names of the node that calls the model, in the agents of langchain and langgraph."""
@@ -310,7 +308,7 @@ def _is_seen_already(task: Any) -> bool:
         (task.name in _MODEL_NODES and _is_of_agent(steps[0]))
         or hasattr(steps[0], "tools_by_name")
         or any(steps[0] is graph for graph in task.subgraphs)
-        or _HIDDEN in (task.config.get("tags") or ())
+        or "langsmith:hidden" in (task.config.get("tags") or ())
     )
 
 
@@ -321,5 +319,5 @@ def _is_of_agent(bound: Any) -> bool:
 
 
 def _written(task: Any) -> dict[str, Any]:
-    """Return what a node wrote into the state."""
-    return {name: value for name, value in task.writes if not name.startswith(_EDGES)}
+    """Return what a node wrote into the state; branches are edges."""
+    return {name: value for name, value in task.writes if not name.startswith("branch:")}

@@ -278,8 +278,7 @@ class ShellRun(_Answered):
     def read(self, middleware: Any, resources: Any, payload: Any, **further: Any) -> None:
         """Read ``ShellToolMiddleware._run_shell_tool``."""
         self.resources, self.further = resources, further
-        shell = getattr(middleware, "_tool", None)
-        name = "bash" if shell is None else shell.name
+        name = getattr(getattr(middleware, "_tool", None), "name", "bash")
         self.as_tool(middleware, name, further["tool_call_id"], payload)
         place(self, SHELL, middleware, payload)
 

@@ -67,7 +67,8 @@ class FunctionCall(Tool):
     def read(self, tool: Any, context: Any, text: Any) -> Any:
         """Read ``FunctionTool.on_invoke_tool``."""
         function = self.function
-        if _ANSWER_FORM in getattr(function, "__qualname__", "") and _is_sdks(function):
+        is_form = _ANSWER_FORM in getattr(function, "__qualname__", "")
+        if is_form and getattr(function, "__module__", "").startswith("agents.run_internal."):
             return kit.SKIP  # the SDK's own way to carry a structured answer, not a tool
         self.within(context, tool.name, tool.description)
         self.take(text)
@@ -165,10 +166,6 @@ def _made_of(place: Any) -> tuple[str, ...]:
     url = cast("dict[str, Any]", place).get("url") if isinstance(place, dict) else None
     command = getattr(place, "command", None)
     return (f"stdio: {command}", f"sse: {url}", f"streamable_http: {url}")
-
-
-def _is_sdks(function: Any) -> bool:
-    return getattr(function, "__module__", "").startswith("agents.run_internal.")
 
 
 async def note_failure(wrapped: Any, owner: Any, **given: Any) -> Any:
