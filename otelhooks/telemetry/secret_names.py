@@ -6,7 +6,7 @@ import re
 from functools import cache, lru_cache
 from itertools import pairwise
 
-__all__ = ["is_secret_key", "names_secret"]
+__all__ = ["KINDS_OF_KEYS", "is_secret_key", "names_secret"]
 
 # Words that make a key secret wherever they occur in it, and pairs that do so together.
 _SECRET_WORDS = frozenset(
@@ -14,11 +14,13 @@ _SECRET_WORDS = frozenset(
     " apikey authtoken accesstoken privatekey passcode".split()
 )
 _SECRET_ENDS = ("password", "passwd", "passphrase")  # PGPASSWORD is one word
+KINDS_OF_KEYS = (
+    *("api", "access", "auth", "private", "master", "secret", "signing", "encryption"),
+    *("operator", "account", "subscription"),
+)
 _SECRET_PAIRS = frozenset(
     [
-        *((first, "key") for first in ("api", "access", "auth", "private", "master", "secret")),
-        *((first, "key") for first in ("signing", "encryption", "operator", "account")),
-        ("subscription", "key"),
+        *((kind, "key") for kind in KINDS_OF_KEYS),
         *(("pass", second) for second in ("word", "wd", "phrase", "code")),
     ]
 )
