@@ -42,13 +42,14 @@ _NETRC = (
     r"\bmachine\s{1,16}\S{1,255}(?:\s{1,16}(?:login|account)\s{1,16}\S{1,255}){1,2}"
     r"\s{1,16}password\s{1,16}(?P<secret>\"[^\"\n]*|[^\s\"'\\]+)"
 )
-_COMMENT = r"/\*(?:(?!\*/)[\s\S]){0,512}\*/|--[^\n]{0,512}(?=\n)"
+_COMMENT = r"/\*(?:(?!\*/)[\s\S]){0,128}\*/|--[^\n]{0,128}(?=\n)"
+_NAMES = r"(?:(?!--|/\*)[^()])"
 _GAP = rf"(?:\s|{_COMMENT}){{1,8}}"
 _INSERT = (  # or `REPLACE`, `UPSERT`; SQL Server, Hive and `MERGE` leave out `INTO`
     rf"(?i)\b(?:(?:insert|replace|upsert)(?:{_GAP}\w{{1,16}}){{0,2}}{_GAP}into{_GAP}"
     rf"(?:{_COMMENT}|(?!--|/\*)[^(;]){{1,160}}|insert(?:{_GAP}[^\s(;]{{1,128}}){{0,4}}(?:{_GAP})?)"
     rf"(?:\([^()]{{0,256}}\)(?:{_GAP})?)?"  # of `PARTITION`
-    rf"\((?P<columns>(?:{_COMMENT}|(?!--|/\*)[^()]){{1,4096}})\)"
+    rf"\((?P<columns>{_NAMES}{{1,4096}}(?:(?:{_COMMENT}){_NAMES}{{0,256}}){{0,16}})\)"
     rf"(?:{_COMMENT}|\\[nrt]|[^\w();/-]){{0,64}}(?:(?:output|overriding)\b[^();]{{0,64}}\b)?"
     r"values?\s{0,8}(?:row\s{0,8})?(?=\()"
 )
