@@ -613,6 +613,9 @@ class TestInCode:
                 "insert into a (pwd -- ",
                 "insert /* ",
                 "insert a partition (",
+                "insert into a (pwa: b\n--pw{a}",
+                "insert --\n",
+                "insert into a (a) /**/ ",
             ),
             *(
                 "insert into a (pwd -- \n",

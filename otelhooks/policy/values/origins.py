@@ -8,12 +8,13 @@ its words do, and all its pairs; besides
 - the host of a URL or a name with dots does, without what is before the name that was registered.
   Clients read `https:/x`, tabs and line ends in a URL, and the dot of Chinese as well;
 - the host of `git@host:path` does; that of an address does if results name only one above it;
-- an IBAN does, whatever its blanks;
+- an IBAN does, whatever signs and tags are between its groups;
 - a number does, as number or as text, with a currency or unit beside it: `100`, `100.00`, `1,000`,
   `1 000`, `1_000` and `1.000` may be any of these, with groups as in India or China as well. In a
   result, each part of `17,250,300` is one too;
 - a telephone, card or account number of 7 digits or more does, whatever signs are between its
-  groups; in a result, line ends, commas and wide gaps only join groups of 4 digits or more;
+  groups; in a result, line ends, commas and wide gaps only join groups of 4 digits or more, and
+  ``;``, ``:``, ``=`` and `<br>` three groups at least;
 - it does with a blank for the T of a date and time.
 
 Normal form: characters that cannot be seen are left out of both sides, or are blanks; then NFKC
@@ -71,8 +72,10 @@ _BLOCKS = r"[0-9]{1,19}(?:[ ()./_|*+~\u00b7\u2010-\u2015-]{1,2}[0-9]{1,19})*"
 _MARKUP = "</?[a-z][^<>]{0,64}>"
 _SIGNS = rf"(?:{_MARKUP}|[\W_]){{1,16}}"
 _LONG_BLOCKS = rf"[0-9]{{4,19}}(?:{_SIGNS}[0-9]{{4,19}})+"
+_ALIKE = r"[0-9]{1,19}([;:=`]|<br ?/?>)[0-9]{1,19}(?:\1[0-9]{1,19})+"
 _IN_BLOCKS = re.compile(f"(?<!{_IN_WORD}){_BLOCKS}(?!{_IN_WORD})")
 _IN_LONG_BLOCKS = re.compile(f"(?<!{_IN_WORD}){_LONG_BLOCKS}(?!{_IN_WORD})")
+_IN_BLOCKS_ALIKE = re.compile(f"(?<!{_IN_WORD}){_ALIKE}(?!{_IN_WORD})")
 _LONG_NUMBER = re.compile(
     rf"[\W_]*[^\W\d_]{{0,5}}[^\w.]*([0-9]{{1,19}}(?:{_SIGNS}[0-9]{{1,19}})*)"
     r"[\W_]*[^\W\d_]{0,8}[\W_]*"
@@ -92,10 +95,11 @@ _SEPARATORS = {0x066B: ".", 0x066C: ","}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _BLANKS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 _MOST_ESCAPED = 4
-_BETWEEN_BLOCKS = r"[\s\u2010-\u2015-]"
-_IN_IBAN = re.compile(_BETWEEN_BLOCKS)
+_APART = r"[\W_]"
+_IN_IBAN = re.compile(_APART)
 _IBAN = re.compile(
-    rf"(?<![a-z0-9])(?=([a-z]{{2}}[0-9]{{2}}(?:{_BETWEEN_BLOCKS}{{0,2}}[a-z0-9]){{11,30}}))"
+    rf"(?:(?<![a-z0-9])|(?<=iban))(?=([a-z]{_APART}?[a-z]{_APART}?[0-9]{_APART}?[0-9]"
+    rf"(?:{_APART}{{0,32}}[a-z0-9]){{11,30}}))"
 )
 _TOKEN = re.compile(r"[\w.@/\\:+~%-]+")
 _ASCII_TOKEN = re.compile(r"[a-z0-9_.@/\\:+~%-]+")
@@ -434,7 +438,8 @@ def _numbers(text: str) -> set[int]:
         parts.update(_of_number(digits) for digits in re.split("[.,]", number) if digits)
     for number in set(_GROUPED.findall(text)):
         parts |= _readings(_BETWEEN_GROUPS.sub("", number))
-    for number in set(_IN_BLOCKS.findall(text.replace(_TRUNK, ""))):
+    alike = (found[0] for found in _IN_BLOCKS_ALIKE.finditer(text))
+    for number in {*_IN_BLOCKS.findall(text.replace(_TRUNK, "")), *alike}:
         parts |= _long_numbers(_blocks(number), _MOST_BLOCKS)
     for number in set(_IN_LONG_BLOCKS.findall(text)):
         parts |= _long_numbers(_blocks(number))
@@ -488,9 +493,10 @@ def _of_power(number: str, power: str) -> int:
 
 
 def _ibans(text: str) -> set[int]:
-    """Return the IBANs with a right checksum."""
+    """Return the IBANs with a right checksum, with markup and without."""
     found: set[int] = set()
-    for match in _IBAN.finditer(text):
+    readings = {text, re.sub(_MARKUP, " ", text)}
+    for match in itertools.chain.from_iterable(map(_IBAN.finditer, readings)):
         compact = _IN_IBAN.sub("", match[1])
         head = int("".join(str(int(char, 36)) for char in compact[:4]))
         rest = 0  # modulo 97, see ISO 7064
