@@ -2030,6 +2030,8 @@ E
         x=$(secretx=1); echo "$secretx"
         secretx=1 < missing; echo "$secretx"
         secretx=1 > sub; echo "$secretx"
+        { secretx=1; } < missing; echo "$secretx"
+        if true; then secretx=1; else secretx=1; fi > sub; echo "$secretx"
         cd missing && secretx=1; echo "$secretx"
         for secretx in; do :; done; echo "$secretx"
         for secretx in $(true); do :; done; echo "$secretx"

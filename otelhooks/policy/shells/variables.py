@@ -88,8 +88,12 @@ class _Flow:
     def run(self, node: Node, known: _Names) -> tuple[_Names, _Names]:
         """Return the names that have a value after a node, and those after it has succeeded."""
         self._words((each.word for each in node.redirects), known)
-        if isinstance(node, Simple):
-            return self._simple(node, known)
+        after, good = (
+            self._simple(node, known) if isinstance(node, Simple) else self._block(node, known)
+        )
+        return known if node.redirects else after, good
+
+    def _block(self, node: Block, known: _Names) -> tuple[_Names, _Names]:
         self._words(node.words, known)
         parts = list(node.parts)
         if node.kind == "list":
@@ -133,7 +137,7 @@ class _Flow:
         read = _READ.fullmatch("\n".join(map(literal, node.words)))
         if read is not None and all(map(is_literal, node.words)):
             after |= {*read[1].split()}
-        return (after if not node.words and not node.redirects else known), after
+        return known if node.words else after, after
 
     def _words(self, words: Iterable[Word], known: _Names) -> None:
         for part in (part for word in words for part in word):
