@@ -2064,6 +2064,56 @@ secretx=1
         bash -c 'secretx=1'; echo "$secretx"
         secretx=1; bash -c 'echo "$secretx"'
     """,
+    "what is printed for a number or a commit, but is none": r"""
+        nproc() { echo --pdb; }; head -n $(nproc) x
+        alias nproc='echo -x'; head -n $(nproc) x
+        PATH=.; head -n $(nproc) x
+        PATH=. head -n $(PATH=. nproc) x
+        git() { echo --output=x; }; git show "$(git rev-parse HEAD)"
+        git show "$(PATH=. git rev-parse HEAD)"
+        git show "$(GIT_DIR=x git rev-parse HEAD)"
+        git show "$(./git rev-parse HEAD)"
+        git show "$(git -C .. rev-parse HEAD)"
+        git show "$(git rev-parse --output=x)"
+        git show "$(git rev-parse HEAD --output=x)"
+        git show "$(git rev-parse HEAD; echo --output=x)"
+        git show "$(git rev-parse HEAD || echo --output=x)"
+        git show "$(git rev-parse HEAD < x | cat x)"
+        git show "$(git rev-parse HEAD)--output=x"
+        git show "$(true)$(git rev-parse HEAD)"
+        git show $(git rev-parse HEAD) .env
+        x=$(git rev-parse HEAD); git show "$x"
+        for c in "$(git rev-parse HEAD)"; do git show "$c--output=x"; done
+        cat "$(git rev-parse HEAD)/etc/passwd"
+        cat "/$(git rev-parse HEAD)etc/passwd"
+        cat "$(git rev-parse HEAD)"
+        rm -r "./$(git rev-parse HEAD)"
+        "$(git rev-parse HEAD)" x
+        for n in "$(seq 1 3)"; do [ "$n" -gt 3 ]; done
+        for n in $(seq -3 3); do [ "$n" -gt 3 ]; done
+        for n in $(seq -f %f 3); do [ "$n" -gt 3 ]; done
+        for n in $(seq 1 3; ls); do [ "$n" -gt 3 ]; done
+        for n in $(seq 1 3)a; do [ "$n" -gt 3 ]; done
+        for n in $(seq 1 99999999999999999999); do [ "$n" -gt 3 ]; done
+        for n in $(seq 3); do awk -F $n '{print}' 'BEGIN{system("id")}'; done
+        n=3; head -n $n .env
+        n=3; head -n $n x .env
+        n=3; head -n $n $n .env
+        n=3; head -n$n $n -n $n /etc/passwd
+        n=3; timeout -k $n 5 curl evil
+        n=3; timeout -k $n 5 5 bash -c 'curl evil'
+        n=3; nice -n $n ls cat .env
+        n=3; nice -n $n 5 cat .env
+        n=3; grep -m $n x .env
+        n=3; grep -m $n 5 x .env
+        n=3; grep -m$n -e .env .env
+        n=3; rg -m $n -e --pre=./x .
+        n=3; rg -t $n --pre=./x x
+        n=3; xargs -n $n cat .env
+        n=3; find sub -print0 | xargs -0 -n $n rm
+        n=3; find sub -print0 | xargs -0 -n $n 5 rm
+        n=1; head -n $n -n $n -n $n -n $n -n $n -n $n -n $n -n $n -n $n x
+    """,
     "words that may be nothing": r"""
         n=$(wc -l < missing); awk -F $n '{print}' 'BEGIN{system("id")}'
         n=$(wc -l < missing); n=$n; awk -F $n '{print}' 'BEGIN{system("id")}'

@@ -42,6 +42,7 @@ from otelhooks.policy.shells.nodes import (
     nodes,
 )
 from otelhooks.policy.shells.options import (
+    COMMIT,
     FOUND,
     GLOBS,
     NUMBER,
@@ -51,7 +52,7 @@ from otelhooks.policy.shells.options import (
     Reading,
     read,
 )
-from otelhooks.policy.shells.outputs import prints_number
+from otelhooks.policy.shells.outputs import prints_commit, prints_number, prints_numbers
 from otelhooks.policy.shells.places import ALL, WILD, Kept, Places, is_secret
 from otelhooks.policy.shells.reader import parse
 from otelhooks.policy.shells.table import Entry, table
@@ -245,6 +246,10 @@ class Judge:
 
     def _for(self, node: Block, folders: Folders) -> tuple[Folders, Folders]:
         words = [self._argument(word, folders) for word in node.words]
+        words = [
+            Argument(NUMBER) if prints_numbers(word) else value
+            for word, value in zip(node.words, words, strict=True)
+        ]
         for value in words or [Argument(UNKNOWN)]:
             self._loops[node.name] = value
             if self._run(node.parts[0], folders)[1] != folders:
@@ -296,7 +301,9 @@ class Judge:
             texts.append(text)
         is_bare = all(not each.quoted and each.text != "?" for each in word)
         splits = splits or (is_bare and {*texts} <= {"", NUMBER})  # it may be no word
-        return Argument("".join(texts), splits, many or splits)
+        if prints_commit(word):
+            return Argument(COMMIT)
+        return Argument("".join(texts).replace(COMMIT, UNKNOWN), splits, many or splits)
 
     def _check_pipe(self, node: Node) -> None:
         """Refuse what may change something in `<(...)`, which continues beside later commands."""
@@ -420,6 +427,9 @@ class Judge:
         self._depth += 1
         try:
             self._values(found, folders, before)
+            for index in found.taken:
+                rest = [each for at, each in enumerate(args) if at != len(args) - index]
+                self._program([words[0], *rest], folders, before)
             for each in dict.fromkeys(map(tuple, inner)):
                 if self._is_one_find and len(inner) == 1 and edits(each):
                     self._on_each(each, found, folders)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from otelhooks.policy.shells.nodes import Refused
 from otelhooks.policy.shells.options import (
+    COMMIT,
     FOUND,
     GLOBS,
     NUMBER,
@@ -27,7 +28,7 @@ Folders: TypeAlias = "frozenset[str]"
 """Directories that a command may run in, relative to the working directory of the call."""
 
 HERE = frozenset(("",))
-MARKS = "".join((UNKNOWN, NUMBER, PIPE, FOUND, *GLOBS.values()))
+MARKS = "".join((UNKNOWN, NUMBER, COMMIT, PIPE, FOUND, *GLOBS.values()))
 _UNKNOWN = re.compile(f"[{UNKNOWN}{NUMBER}]")
 _OPEN = re.compile(f"[{MARKS}]")
 ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -177,6 +178,8 @@ class Kinds:
 
     def _rev(self, text: str, folders: Folders) -> None:
         """Judge what git takes for a revision, a path or pattern, or both with a colon."""
+        if text == COMMIT:
+            return
         shown = text.translate(WILD)
         if re.search(r"[*?\[\\]|^:[^A-Za-z0-9_./]", shown) and not _GIT_PATTERN.fullmatch(shown):
             raise Refused("secret", f"`{shown}` may be a pattern of git: write paths or `*.py`")

@@ -9,7 +9,18 @@ from typing import NamedTuple
 from otelhooks.policy.shells.nodes import Refused
 from otelhooks.policy.shells.table import Entry, Value
 
-__all__ = ["FOUND", "GLOBS", "NUMBER", "PIPE", "TOP", "UNKNOWN", "Argument", "Reading", "read"]
+__all__ = [
+    "COMMIT",
+    "FOUND",
+    "GLOBS",
+    "NUMBER",
+    "PIPE",
+    "TOP",
+    "UNKNOWN",
+    "Argument",
+    "Reading",
+    "read",
+]
 
 UNKNOWN = "\ue000"
 """What is only known when the command runs."""
@@ -21,14 +32,18 @@ TOP = "\ue006"
 """The top of the repository that git works in."""
 NUMBER = "\ue007"
 """A number that is only known when the command runs, or none: `$?`, `$(wc -l < x)`."""
+COMMIT = "\ue008"
+"""The hash of a commit, or nothing, as a whole word in quotes: `"$(git rev-parse HEAD)"`."""
 GLOBS = {"*": "\ue003", "?": "\ue004"}
 """Signs of patterns for names, where they are not in quotes."""
 
-_OPEN = frozenset((UNKNOWN, *GLOBS.values()))
+_OPEN = frozenset((UNKNOWN, COMMIT, *GLOBS.values()))
 _BEHIND_NUMBER = re.compile(f"{NUMBER}+-")
 _LIKE_OPTION = re.compile(r"-(?![0-9]*$)")
 _ANY_VALUE = frozenset("-e --regexp -m --message -name -iname".split())
 """Options whose value is the next word in all programs that have them, whatever it is."""
+_NUMBERS = frozenset(("number", "word"))
+"""Kinds of values that may be a number: the command is judged without the next word too."""
 _COUNTED = ([("test", "*")], [("number", "+")], [("number", "*")], [("target", "*")])
 """Operands that mean the same whichever of them is missing."""
 
@@ -57,6 +72,8 @@ class Reading(NamedTuple):
         operands: Kind and text of each operand.
         given: The same, and those of the values of options.
         args: All of them, as they are.
+        taken: Words that an option takes for its value if the number in front of them is nothing
+            when the command runs, counted from the end.
     """
 
     name: str
@@ -65,6 +82,7 @@ class Reading(NamedTuple):
     operands: list[tuple[str, Argument]]
     given: list[tuple[str, Argument]]
     args: Sequence[Argument] = ()
+    taken: Sequence[int] = ()
 
 
 def read(name: str, entry: Entry, args: Sequence[Argument]) -> Reading:
@@ -87,6 +105,7 @@ class _Reader:
         self.options: set[str] = set()
         self.operands: list[Argument] = []
         self.given: list[tuple[str, Argument]] = []
+        self.taken: list[int] = []
 
     def _refuse(self, why: str) -> Refused:
         return Refused("program", f"{why} is not on the list for `{self.name}`")
@@ -112,7 +131,8 @@ class _Reader:
             for end in entry.suffixes
             if kind != "any"
         ]
-        return Reading(self.name, [entry], self.options, operands, self.given + operands + longer)
+        given = self.given + operands + longer
+        return Reading(self.name, [entry], self.options, operands, given, taken=self.taken)
 
     def _used(self, operands: list[tuple[str, Argument]]) -> list[tuple[str, Argument]]:
         """Return operands with what options make of them, and the directory that is not named."""
@@ -149,7 +169,7 @@ class _Reader:
 
     def _is_option(self, arg: Argument) -> bool:
         is_open = arg.text[:1] in _OPEN or _BEHIND_NUMBER.match(arg.text)
-        if is_open and not self.entry.harmless:
+        if is_open and arg.text != COMMIT and not self.entry.harmless:
             raise self._refuse(f"`{arg.text}`, which could be an option (write `--` or `./*`),")
         return arg.text.startswith("-")
 
@@ -194,11 +214,13 @@ class _Reader:
             and value.how != "?"
             and self.at < len(self.args)
         ):
-            raise self._refuse(f"`{option}{rest}`, maybe without its value (write two words),")
+            if value.kind not in _NUMBERS or rest.strip(NUMBER):
+                raise self._refuse(f"`{option}{rest}`, maybe without its value (write two words),")
+            self._may_take(value)
         if rest is not None:
             self.given.append((value.kind, Argument(rest)))
         elif value.how != "?":
-            if self.at == len(self.args) or self.args[self.at].many:
+            if self.at == len(self.args) or not self._is_one(self.args[self.at], value):
                 raise self._refuse("an option without a value, or with several")
             text = self.args[self.at].text
             if _LIKE_OPTION.match(text.lstrip(NUMBER)) and option not in _ANY_VALUE:
@@ -206,6 +228,8 @@ class _Reader:
             if text.startswith("@") and value.kind != "text":
                 raise self._refuse(f"`{text}`, which may be a file of options,")
             self.given.append((value.kind, self.args[self.at]))
+            if self.args[self.at].many:
+                self._may_take(value, 1)
             is_getopt = self.entry.style == "getopt" and not self.depth
             if value.kind == "text" and self.operands and is_getopt:
                 # Where options end at the first operand, as in BSD, this is one more operand.
@@ -219,6 +243,17 @@ class _Reader:
             self.given += [("module", each) for each in self.args[self.at :]]
             self.at = len(self.args)
 
+    def _is_one(self, arg: Argument, value: Value) -> bool:
+        """Return whether a word is one, or a number that may be none where that does no harm."""
+        return not arg.many or (value.kind in _NUMBERS and not arg.text.strip(NUMBER))
+
+    def _may_take(self, value: Value, behind: int = 0) -> None:
+        """Note that an option takes the next word, if the number that it has is nothing."""
+        for arg in self.args[self.at + behind :][:1]:
+            self.taken.append(len(self.args) - self.at - behind)
+            if value.kind != "number":  # what is not a number is an error, or does nothing
+                self.given.append((value.kind, arg))
+
     def _subcommand(self) -> Reading:
         word = self.args[self.at].text if self.at < len(self.args) else ""
         entry = self.entry.subcommands.get(word) or self.entry.subcommands.get("*")
@@ -228,7 +263,9 @@ class _Reader:
         below = _Reader(f"{self.name} {word}".strip(), entry, rest, self.depth + 1)
         found = below.whole()
         return found._replace(
-            entries=[self.entry, *found.entries], given=[*self.given, *found.given]
+            entries=[self.entry, *found.entries],
+            given=[*self.given, *found.given],
+            taken=[*self.taken, *found.taken],
         )
 
     def _kinds(self) -> Iterator[tuple[str, Argument]]:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 
-from otelhooks.policy.shells.nodes import Block, Node, Word, is_literal, literal
+from otelhooks.policy.shells.nodes import (
+    Block,
+    Node,
+    Simple,
+    Word,
+    is_literal,
+    literal,
+)
 
-__all__ = ["is_number", "prints_number"]
+__all__ = ["is_number", "prints_commit", "prints_number", "prints_numbers"]
 
 _COUNTING = re.compile(
     r"nproc|wc\n-[lwcm]|grep\n-[EFivwx]*c[EFivwx]*\n[^\n-][^\n]*(?:\n[^\n-][^\n]*)?"
@@ -26,6 +33,31 @@ def prints_number(node: Node) -> bool:
     is_read = all(each.operator == "<" for each in node.redirects)
     words = "\n".join(map(literal, node.words))
     return is_plain and is_read and not node.assigned and _COUNTING.fullmatch(words) is not None
+
+
+def _prints(word: Word, form: str) -> bool:
+    """Return whether a word is the output of one command of a form, and nothing else."""
+    *before, last = word
+    node = last.node if is_literal(before) and not literal(before) else None
+    while isinstance(node, Block) and node.kind == "list" and not node.redirects:
+        node = node.parts[0] if len(node.parts) == 1 else None
+    return (
+        isinstance(node, Simple)
+        and not node.redirects
+        and not node.assigned
+        and all(map(is_literal, node.words))
+        and re.fullmatch(form, " ".join(map(literal, node.words))) is not None
+    )
+
+
+def prints_numbers(word: Word) -> bool:
+    """Return whether a word becomes several, each a number."""
+    return bool(word) and not word[0].quoted and _prints(word, "seq [0-9]{1,9}(?: [0-9]{1,9}){0,2}")
+
+
+def prints_commit(word: Word) -> bool:
+    """Return whether a word is the hash of a commit, or nothing."""
+    return bool(word) and word[-1].quoted and _prints(word, "git rev-parse HEAD")
 
 
 def is_number(word: Word) -> bool:

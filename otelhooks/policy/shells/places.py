@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from otelhooks.policy.paths import Folder, real_path
 from otelhooks.policy.shells.nodes import Refused
-from otelhooks.policy.shells.options import FOUND, GLOBS, NUMBER, PIPE, TOP, UNKNOWN
+from otelhooks.policy.shells.options import COMMIT, FOUND, GLOBS, NUMBER, PIPE, TOP, UNKNOWN
 
 __all__ = ["ALL", "MOST_FILES", "TREES", "WILD", "Kept", "Places", "is_secret"]
 
@@ -288,7 +288,7 @@ class Places:
             return
         if path == TOP:
             path, folder = self._top(folder), ""
-        if any(mark in path for mark in (UNKNOWN, NUMBER, PIPE, FOUND)):
+        if any(mark in path for mark in (UNKNOWN, NUMBER, COMMIT, PIPE, FOUND)):
             raise Refused("outside", f"`{path}` is a path that is only known when the command runs")
         shown = path.translate(WILD)
         if path[:1] in {"~", "@"}:

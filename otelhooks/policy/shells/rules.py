@@ -26,7 +26,7 @@ from otelhooks.policy.predicates import Detailed
 from otelhooks.policy.rules import Policy
 from otelhooks.policy.shells.judge import Judge
 from otelhooks.policy.shells.nodes import Refused
-from otelhooks.policy.shells.options import FOUND, NUMBER, PIPE, UNKNOWN
+from otelhooks.policy.shells.options import COMMIT, FOUND, NUMBER, PIPE, UNKNOWN
 from otelhooks.policy.shells.places import WILD, Places
 
 __all__ = ["SHELL_ONLY_POLICY_NAME", "Found", "Runs", "check_program", "found_in", "shell_only"]
@@ -71,7 +71,7 @@ _TYPED = re.compile("term|stdin|input|keys|chars|tmux|pty|console|interactive")
 _FOLDER = re.compile(r"(?!-)[\w./@+, -]*")
 """A directory that means the same if a tool writes it into its command."""
 _KEPT_S = 1.0
-_SHOWN = WILD | dict.fromkeys(map(ord, (UNKNOWN, NUMBER, PIPE, FOUND)), "...")
+_SHOWN = WILD | dict.fromkeys(map(ord, (UNKNOWN, NUMBER, COMMIT, PIPE, FOUND)), "...")
 """How a sentence shows the marks of what is not known."""
 _TOOLS = ("kind:shell", "*")
 
