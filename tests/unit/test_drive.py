@@ -298,13 +298,17 @@ LATE = [
 ]
 
 
-class TestCancelledQuestions:
-    """Whoever caught that a question was cancelled has not answered it."""
+ASKED = pytest.mark.parametrize("how", [{"is_question": True}, {}])
 
+
+class TestCancelled:
+    """What caught that it was cancelled, a question, hook or condition, has not answered."""
+
+    @ASKED
     @pytest.mark.anyio
-    async def test_the_callers_scope_stays_cancelled(self) -> None:
+    async def test_the_callers_scope_stays_cancelled(self, how: Any) -> None:
         with anyio.move_on_after(0.02) as scope:
-            pytest.fail(str(await arun(Run(Fruitless.ignoring_the_cancellation, is_question=True))))
+            pytest.fail(str(await arun(Run(Fruitless.ignoring_the_cancellation, **how))))
         assert scope.cancelled_caught
 
     @staticmethod
@@ -317,12 +321,13 @@ class TestCancelledQuestions:
                 task.uncancel()
         return "allow"
 
+    @ASKED
     @pytest.mark.parametrize(
         "approve", [Fruitless.ignoring_the_cancellation, taking_the_cancellation_back]
     )
-    def test_so_does_the_callers_task(self, approve: Any) -> None:
+    def test_so_does_the_callers_task(self, approve: Any, how: Any) -> None:
         async def caller() -> Any:
-            return await arun(Run(approve, is_question=True))
+            return await arun(Run(approve, **how))
 
         async def main() -> None:
             task = asyncio.create_task(caller())
@@ -333,30 +338,46 @@ class TestCancelledQuestions:
 
         asyncio.run(main())
 
+    @ASKED
     @pytest.mark.anyio
-    async def test_an_approver_may_have_a_limit_of_its_own(self) -> None:
+    async def test_what_it_puts_into_the_context_stays_there(self, how: Any) -> None:
+        async def hook() -> str:
+            await anyio.lowlevel.checkpoint()
+            mark.set(f"{mark.get()}, set by a hook")
+            return mark.get()
+
+        mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark")
+        mark.set("seen")
+        assert await arun(Run(hook, **how)) == "seen, set by a hook"
+        assert mark.get() == "seen, set by a hook"
+
+    @ASKED
+    @pytest.mark.anyio
+    async def test_it_may_have_a_limit_of_its_own(self, how: Any) -> None:
         async def approve() -> str:
             with anyio.move_on_after(0.01):
                 await anyio.sleep(30)
             return "allow"
 
-        assert await arun(Run(approve, is_question=True)) == "allow"
+        assert await arun(Run(approve, **how)) == "allow"
 
+    @ASKED
     @pytest.mark.anyio
-    async def test_what_an_approver_raises_arrives_as_it_is(self) -> None:
+    async def test_what_it_raises_arrives_as_it_is(self, how: Any) -> None:
         async def approve() -> str:
             await anyio.lowlevel.checkpoint()
             raise error
 
         error: BaseException = ValueError("no")
-        raised = await arun(Run(approve, is_question=True))
+        raised = await arun(Run(approve, **how))
         assert raised.error is error
         error = KeyboardInterrupt()
         with pytest.raises(KeyboardInterrupt):
-            await arun(Run(approve, is_question=True))
+            await arun(Run(approve, **how))
 
+    @ASKED
     @pytest.mark.anyio
-    async def test_an_approver_that_is_cancelled_may_still_tidy_up(self) -> None:
+    async def test_it_may_still_tidy_up(self, how: Any) -> None:
         async def approve() -> str:
             try:
                 await anyio.sleep(30)
@@ -367,8 +388,8 @@ class TestCancelledQuestions:
             return "allow"
 
         tidied: list[bool] = []
-        with anyio.move_on_after(0.02):
-            await arun(Run(approve, is_question=True))
+        with anyio.move_on_after(0.2):
+            await arun(Run(approve, **how))
         assert tidied == [True]
 
 

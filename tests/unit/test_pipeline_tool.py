@@ -625,6 +625,37 @@ class TestFailures:
         assert governed.span("execute_tool broken").status.description == "the secret"
         assert seen == ["the secret"]
 
+    @pytest.mark.parametrize("how", ["decide", "when"])
+    def test_a_cancelled_call_does_not_run_whatever_catches_that(
+        self, governed: Any, how: str
+    ) -> None:
+        started, ran = asyncio.Event(), []
+
+        async def catches(*_: Any) -> Any:
+            started.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(30)
+            return True
+
+        @otelhooks.tool
+        async def t() -> None:
+            ran.append(True)
+
+        if how == "when":
+            governed(policies=[policy.allow("t", when=catches), policy.deny_all()])
+        else:
+            governed(hooks=[hooks.pre_tool_call_decide(catches)])
+
+        async def main() -> None:
+            task = asyncio.ensure_future(t())
+            await asyncio.wait_for(started.wait(), 10)
+            task.cancel()
+            await task
+
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(main())
+        assert ran == []
+
     def test_cancellation_escapes_hooks_and_ends_the_span(self, governed: Any) -> None:
         log: list[Any] = []
         started = asyncio.Event()
