@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import without_credentials
+from otelhooks.telemetry import collector_answers
 from otelhooks.telemetry.built import NOWHERE
 from otelhooks.telemetry.spill import Spilling
 
@@ -74,6 +75,8 @@ def exporters(
             exporter = _exporter_class(signal, kind)()
             if kind == "http/protobuf":
                 _refuse_redirects(exporter)
+            if kind in _PROTOCOLS:
+                collector_answers.watch(exporter, signal)
             if unsent is not None and kind in _PROTOCOLS:
                 exporter = Spilling(exporter, signal, unsent)
             made.append(exporter)
