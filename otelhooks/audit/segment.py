@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import sys
 import time
 from pathlib import Path
@@ -97,6 +98,23 @@ def occupied(path: Path) -> ConfigError:
 def unusable(path: Path, error: OSError) -> ConfigError:
     """Return the error for a location that cannot be written, with a hint."""
     return ConfigError(f"audit trail `{path}` cannot be written: {cause(error)}", hint=hint(error))
+
+
+def writable_by_all(folder: Path) -> str:
+    """Return a warning about a folder that every user may write; empty for any other.
+
+    Others may own the folder, or share its group: that is a way to keep the trail from the agent.
+    """
+    try:
+        mode = folder.stat().st_mode
+    except OSError:
+        return ""
+    if not hasattr(os, "geteuid") or not mode & stat.S_IWOTH or mode & stat.S_ISVTX:
+        return ""
+    return (
+        f"every user may write `{folder}`, and could delete or replace the audit trail\n"
+        f"hint: run `chmod o-w {folder}`, or choose another folder with `audit=`"
+    )
 
 
 def is_transient(error: OSError) -> bool:

@@ -8,13 +8,14 @@ raises comes before or after. Like telemetry, this code never raises into its ca
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.audit.chain import Chain, Fields, close, encode, lost
-from otelhooks.audit.segment import is_transient, occupied, place, unusable
+from otelhooks.audit.segment import is_transient, occupied, place, unusable, writable_by_all
 from otelhooks.audit.ticket import Ticket
 from otelhooks.audit.writer import Writer, logger
 from otelhooks.process import exits, forks
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_BYTES = 32 * 1024 * 1024
 """Most bytes that may wait in memory. More records are refused and counted; the trail says so."""
+
+
+@functools.cache
+def _warn_once(warning: str) -> None:
+    logger.warning("%s", warning)
 
 
 class Audit:
@@ -86,6 +92,8 @@ class Audit:
                         occupied(writer.path(1)) if is_taken else unusable(self._folder, error)
                     ) from error
             writer.start()
+        if warning := writable_by_all(self._folder):
+            _warn_once(warning)
         forks.in_child(self.start_anew_in_child, forks.Step.TRAILS)
         self._at_exit = forks.while_it_lives(self.close)
         exits.register(self._at_exit)

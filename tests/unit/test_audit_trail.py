@@ -275,6 +275,20 @@ def test_files_are_private(tmp_path):
         assert stat.S_IMODE(audit.segment.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(
+    ("mode", "is_told"), [(0o777, True), (0o702, True), (0o1777, False), (0o770, False)]
+)
+def test_a_folder_that_every_user_may_write_is_told_of_once(tmp_path, caplog, mode, is_told):
+    folder = tmp_path / "audit"
+    folder.mkdir()
+    folder.chmod(mode)
+    for name in ("a", "b"):
+        with Audit(folder / f"{name}.jsonl") as audit:
+            assert audit.append({"decision": "deny"})
+    assert caplog.text.count(f"every user may write `{folder}`") == is_told
+    assert caplog.text.count(f"hint: run `chmod o-w {folder}`") == is_told
+
+
 def test_a_file_stem_names_the_segments(tmp_path):
     with Audit(tmp_path / "agent.jsonl") as audit:
         assert audit.segment is not None
