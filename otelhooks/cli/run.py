@@ -41,7 +41,7 @@ def run(command: tuple[str, ...]) -> None:
     providers are set globally. If otelhooks cannot start, the program does not run (exit code 2).
     Otherwise exit code and signals are the program's own.
     """
-    check_variables()
+    check_variables(warns=False)  # the program warns
     program = _find(command[0])
     _check_flags(program, command[1:])
     sys.stdout.flush()

@@ -260,13 +260,16 @@ VARIABLES = tuple(PREFIX + name.upper() for name in _READERS if name not in _WIT
 """Every variable of otelhooks that is a setting."""
 
 
-def check_variables() -> None:
+def check_variables(*, warns: bool = True) -> None:
     """Check for misspelt variables of otelhooks.
+
+    Args:
+        warns: Whether to log those that do not stop the program.
 
     Raises:
         ConfigError: One of them could name rules.
     """
-    variables.check(os.environ, (*VARIABLES, UNSAFE_FILES))
+    variables.check(os.environ, (*VARIABLES, UNSAFE_FILES), warns)
 
 
 def load(**arguments: object) -> Config:

@@ -49,12 +49,13 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE_(HOST|PORT)|PORT)(_.*)?")
 _said: set[str] = set()
 
 
-def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
+def check(environment: Mapping[str, str], known: Iterable[str], warns: bool = True) -> None:
     """Check for variables that are meant for otelhooks but unknown to it.
 
     Args:
         environment: All variables.
         known: Names of the settings' variables.
+        warns: Whether to log the others, each once.
 
     Raises:
         ConfigError: One of them names rules, or looks like a guarding setting.
@@ -62,7 +63,8 @@ def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
     settings = [name.removeprefix("OTELHOOKS_") for name in known]
     for name, value in environment.items():
         word = _rest(name)
-        if name in known and word in _GUARDING and not value.strip() and name not in _said:
+        is_said = not warns or name in _said
+        if name in known and word in _GUARDING and not value.strip() and not is_said:
             _said.add(name)
             _log.warning("variable `%s` is empty, which counts as not set", name)
         if word is None or not value.strip() or name in known or name in _OTHERS:
@@ -74,7 +76,7 @@ def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
         if near in _GUARDING or _RULES.search(word):
             meant = f"did you mean `OTELHOOKS_{near or 'POLICIES'}`?"
             raise ConfigError(problem, hint=f"{meant} If not, rename it")
-        if name not in _said:
+        if not is_said:
             _said.add(name)
             meant = f"\nhint: did you mean `OTELHOOKS_{near}`?" if near else ""
             _log.warning("%s%s", problem, meant)

@@ -165,7 +165,7 @@ class Spilling:
         if self._ending_since is not None:
             with contextlib.suppress(IndexError):  # those of traces and logs share the list
                 while True:
-                    self.beside.pop().shutdown()
+                    _end(self.beside.pop())
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         try:
@@ -297,6 +297,17 @@ class Spilling:
                 )
             finally:
                 _lock_of(file).unlink(missing_ok=True)
+
+
+def _end(exporter: Any) -> None:
+    """Shut an exporter of metrics down, and hide that from its reader, which does so as well."""
+    from opentelemetry.sdk.metrics.export import MetricExportResult
+
+    def fail(*_args: Any, **_options: Any) -> MetricExportResult:
+        return MetricExportResult.FAILURE
+
+    exporter.shutdown()
+    exporter.shutdown = exporter.export = fail
 
 
 def _lock_of(file: Path) -> Path:

@@ -56,6 +56,11 @@ def test_the_program_runs_instrumented_with_its_arguments_and_exit_code(run, tmp
     assert (result.returncode, result.stderr) == (7, "")
 
 
+def test_the_program_warns_of_a_variable_and_not_the_command_as_well(run):
+    result = run(sys.executable, "-c", "", env={**os.environ, "OTELHOOKS_FOO": "1"})
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_a_python_child_of_the_program_is_instrumented_too(run):
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1)'])"
 

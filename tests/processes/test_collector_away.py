@@ -46,6 +46,7 @@ def run(folder: Path, calls: int, endpoint: str, **variables: str) -> float:
         timeout=60,
         check=True,
     )
+    assert "already shutdown" not in done.stderr
     return float(done.stdout)
 
 

@@ -255,6 +255,8 @@ def test_the_end_of_the_process_waits_a_second_and_keeps_the_rest(folder: Path) 
     exporter.shutdown()
     assert time.monotonic() - started < 10  # the collector waits 20 s
     assert metrics.ended.is_set()
+    assert metrics.export([]).name == "FAILURE"  # its reader, which does not know
+    metrics.shutdown(timeout_millis=1)
     after = Collector()
     Spilling(after, "traces", folder).export(spans("c"))
     assert after.got == ["c", "a", "b"]
