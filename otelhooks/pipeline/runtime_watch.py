@@ -273,12 +273,13 @@ def _withdraw(
         verdict: The ask.
         wait: Span of the wait.
         asked_at: When it began, by `time.perf_counter`.
-        is_over: False ends only the span, because its provider shuts down.
+        is_over: False ends only the span, as pending, because its provider shuts down.
     """
+    if not is_over:
+        _end_wait(wait, Approval(semconv.APPROVAL_STATUS_PENDING))
+        return
     approval = Approval("withdrawn", wait_s=time.perf_counter() - asked_at)
     _end_wait(wait, approval)
-    if not is_over:
-        return
     verdict.approval, verdict.allowed = approval, False
     if isinstance(op, Op):
         op.verdict = verdict

@@ -30,6 +30,7 @@ from otelhooks.pipeline.drivers import Split, Unrun
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.records import semconv
+from otelhooks.store.reader import Store
 from tests.unit.noting import Tool
 
 Result = types.HookResult
@@ -1074,6 +1075,28 @@ class TestApprovals:
         lines = map(json.loads, segment.read_text().splitlines())
         (record,) = [line for line in lines if "decision" in line]
         assert (record["approval_status"], record["enforcement"]) == ("error", "rejected")
+
+    def test_the_span_of_a_question_that_is_open_at_uninstrument_says_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its provider ends, and the answer still counts."""
+
+        def late(call: types.ToolCall) -> bool:
+            otelhooks.uninstrument()
+            return True
+
+        @otelhooks.tool
+        def t() -> str:
+            return "ran"
+
+        monkeypatch.setenv("OTELHOOKS_STORE", str(tmp_path / "store.db"))
+        otelhooks.instrument(frameworks=[], policies=[policy.ask_user("t", handler=late)])
+        assert t() == "ran"
+        [summary] = Store(tmp_path / "store.db").traces()
+        found = Store(tmp_path / "store.db").trace(summary.trace_id)
+        assert found is not None
+        [wait] = [one for one in found.spans if one.name == "otelhooks.approval.wait t"]
+        assert wait.attributes[semconv.APPROVAL_STATUS] == "pending"
 
     def test_a_cancelled_run_withdraws_the_question(self, governed: Any) -> None:
         asked = asyncio.Event()
