@@ -173,7 +173,7 @@ def test_a_collector_that_refuses_is_told_with_its_answer(doctor, server, status
 
 def test_an_address_without_a_listener(doctor, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", REFUSED)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
 
     result = doctor()
 
