@@ -48,7 +48,11 @@ _ROWS = (
 )
 _PROGRAM = rf"(?s)(?:.*[/\\])?(?P<name>{'|'.join(row.program for row in _ROWS)})(?:\.exe)?"
 _OPTION = r"(?a)--?(?P<name>[A-Za-z][\w.-]{0,127})"
+_ASSIGNED = r"(?as)(?:--[\w-]{1,64}=)?(?P<name>[A-Za-z][\w.-]{0,127})=(?=.)"
 _QUOTE = r"\\{0,7}[\"']"
+
+_CODE = frozenset(("-c", "-ec", "-lc", "-Command"))
+"""Options of shells, whose values are not a word but a command."""
 
 _compiled = lru_cache(maxsize=64)(re.compile)
 
@@ -121,7 +125,11 @@ def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> d
     for index, item in enumerate(items):
         text = item if isinstance(item, str) else ""
         expected, awaited = awaited, None
-        words, before = f"{before} {text}", text
+        words, option, before = f"{before} {text}", before, text
+        is_word = text.startswith("--") or (option.startswith("-") and option not in _CODE)
+        if is_word and (assigned := _compiled(_ASSIGNED).match(text)):
+            if is_secret(assigned["name"]):
+                found[index] = assigned.end()
         if not text.startswith("-"):
             if expected is not None and expected.match(text):
                 found[index] = 0

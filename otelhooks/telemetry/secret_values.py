@@ -25,9 +25,10 @@ _OPENED = rf"{_MARK}|[\[{{]"
 _QUOTE = r"\\{0,31}[\"']"
 _GO_TYPE = r"\s{1,4}(?:string|\[\]byte)(?=\s{1,4}=)"
 _SUBSCRIPT = rf"(?:{_QUOTE}|\[\w{{0,8}})\](?=[ \t]{{0,4}}=)"
+_SHOWN = r"(?=\s{0,4}[:=]?\s{0,4}(?:[`\"']|\S{0,128}\d))"  # prose names things in bold, too
 _GAP = (
-    rf"(?:{_SUBSCRIPT}|{_QUOTE}|{_GO_TYPE})?"
-    r"\s{0,16}(?::=|=>|={1,3}(?![=>])|[:=])\s{0,16}"
+    rf"(?:{_SUBSCRIPT}|{_QUOTE}|{_GO_TYPE}|(?:\*\*|`){_SHOWN})?"
+    rf"\s{{0,16}}(?::=|=>|={{1,3}}(?![=>])|[:=])(?:\*\*{_SHOWN}|(?!\*\*\s))\s{{0,16}}"
 )
 _OPTION_GAP = (  # in a command, or in the text of a list of arguments
     r"(?:\s{0,16}\\\r?\n\s{0,16}|\s{1,16})(?![\s-])"
@@ -38,8 +39,9 @@ _SETTER_GAP = rf"{_QUOTE}\s{{0,16}},\s{{0,16}}(?={_MARK})"
 _BRACE_GAP = rf"\{{\s{{0,8}}(?={_PREFIX}{_QUOTE})"  # C++, and with brackets behind a type
 _DECLARED = r"\b(?:string|string_view|auto|char)[ \t]?[*&]?[ \t]\Z"
 _BRACKET_GAP = rf"[({{]\s{{0,8}}(?={_PREFIX}{_QUOTE})"
-_VARIABLE = (  # of a Dockerfile, Windows, csh, fish
-    r"(?:(?:\A|\n)[ \t]{0,16}ENV|(?<![\w-])(?:setx|setenv|set[ \t]-\w{1,4}))[ \t]{1,8}\Z"
+_VARIABLE = (  # of a Dockerfile, Windows, csh, fish, Apache, nginx
+    r"(?:(?:\A|\n)[ \t]{0,16}ENV|(?<![\w-])(?:setx|set[eE]nv|SetEnv|set[ \t]-\w{1,4}"
+    r"|\w{1,16}_header|fastcgi_param))[ \t]{1,8}\Z"
 )
 _VARIABLE_GAP = r"(?P<line>[ \t]{1,16})(?=[^\s=|&;])"
 
@@ -77,12 +79,11 @@ _NAMED_GAP = (
 _VALUE_BEFORE = (
     rf"{_VALUE}(?:{_QUOTE})?\s{{0,8}}[:=][ \t]{{0,8}}"
     rf"(?:(?P<mark>{_QUOTE})(?P<quoted>(?:(?!(?P=mark)).)+)"
-    r"|(?P<bare>[^\s\"'](?:[^\r\n\"']*[^\s\"'])?)(?=[ \t]*\r?\n))"
+    r"|(?P<bare>[^\s\"'](?:[^\r\n]*[^\s])?)(?=[ \t]*\r?\n))"
     rf"{_NEXT}{_NAMED}"
 )
-_CONTENT = r"[^<]+"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
-_WORDS = rf"(?<==){_BARE_VALUE}(?:[ \t]{{1,4}}[^\s,;&=\"'\\}}\])]+){{1,8}}"
+_WORDS = r"(?<==)[^\s;\"'\\](?:[^;=\r\n\"'\\]|=(?=[=;])){0,256}"
 _FIELD = rf"{_WORDS}(?=;\s?[A-Za-z][A-Za-z _]{{1,31}}=)"  # of a connection
 _LAST_FIELD = rf"{_WORDS}(?=;[ \t]{{0,8}}(?:[\"'\r\n]|\Z))"
 _FIELD_BEFORE = r"=[^;=\r\n\"']{1,128};[ \t]?[\w .-]{0,64}\Z"
@@ -103,18 +104,29 @@ _LINE_END = r"[ \t]{0,64}(?:\r?\n|\Z)"
 _PLAIN = rf"(?!{_PREFIX}{_QUOTE}|[^\r\n]*[(\[{{]{_LINE_END})"
 _REST_OF_LINE = rf"{_PLAIN}[^\r\n]+?(?=[,;]?{_LINE_END}|[ \t]{{1,64}}#)"
 _ONE_WORD = rf"{_PLAIN}(?!\S*[;&,][\w.-]{{1,64}}=)\S+?(?=[,;)]{{0,8}}{_LINE_END})"
-_CALL_WITH_TEXT = rf"(?:{_CALL})[^\r\n]*[\"'`]"
-_BEGUN = r"\\{0,31}[\"'](?=[\w.-]{0,64}\Z)"
-_IN_QUOTES = (  # name and value together, up to another field
-    r"(?P<mark>\\{0,31}[\"'])[\w.-]{1,130}="
-    r"(?P<value>(?:(?!(?P=mark)|[;&,]\s?[\w.-]{1,64}=)(?:\\.|[^\r\n])){1,1024})"
-    r"(?=(?P=mark)|[;&,]|\Z)"
+_REST_OF_WORD = (  # up to another field
+    r"(?!\S{0,256}[;&,][\w.-]{1,64}=)[^\s\"']{0,256}?[^\s\"',;:&|)}\]]"
+    r"(?=[,;:&|)}\]]{0,8}(?:\s|\Z))"
 )
+_CALL_WITH_TEXT = rf"(?:{_CALL})[^\r\n]*[\"'`]"
+_BEGUN = r"\\{0,31}[\"'](?=(?:--[\w-]{1,64}=)?[\w.-]{0,64}\Z)"
+_IN_QUOTES = (  # name and value together, up to another field
+    r"(?P<mark>\\{0,31}[\"'])(?:(?:--[\w-]{1,64}=)?[\w.-]{1,130}=|[\w.]{1,64}-[\w.-]{1,64}:[ \t])"
+    r"(?P<value>(?:(?!(?P=mark)|[;&,]\s?[\w.-]{1,64}=)(?:\\.|[^\r\n])){1,1024})"
+    r"(?=(?P=mark)|[;&,]|\Z)(?P<closed>[\"'])?"
+)
+_ROW = r"(?:\A|\n)[ \t]{0,64}(?:[|\u2502][ \t]{0,16})?\Z"  # of a table
+_ROW_GAP = (
+    r"(?P<row>[ \t]{0,64}[|\u2502][ \t]{0,64}|\t[ \t]{0,16}| {2,64})"
+    rf"(?=\S{{1,512}}{_LINE_END}|[^\r\n|\u2502]{{1,512}}[|\u2502]{_LINE_END})"
+)
+_CELL = rf"\S+(?={_LINE_END})|[^\r\n|\u2502]*[^\s|\u2502]"
 _YAML_GAP = r"[\"']?:[ \t]{1,16}"
 _PLAIN_VALUE = (  # of YAML; a type in code has one of these signs behind it
     r"(?![^\r\n]{0,256}(?: [=|] |,[ \t]*(?:[\r\n]|\Z)))"
     r"[^\s#&*!|>%@`\"'\[{(](?:(?![ \t]#|:[ \t\r\n])[^\r\n])*"
 )
+_WHOLE = {"content": r"[^<]+", "row": _CELL}
 _HEADER_VALUE = (  # with the parameters of a digest or a signature
     r"(?:=\"[^\"\r\n\\]*\"|[^\r\n,;\"'\\}])+"
     r"(?:,\s{0,8}(?:[\w-]{1,64}=\"[^\"\r\n\\]*\"|(?:algorithm|nc|qop)=\w{1,64}))*"
@@ -145,6 +157,9 @@ def find_gap(text: str, before: str, name: str, end: int) -> re.Match[str] | Non
             gap = _compiled(_BRACKET_GAP).match(text, end)
     if gap is None and _compiled(_NAMED).search(before):
         gap = _compiled(_NAMED_GAP).match(text, end)
+    begin = end - len(name)
+    if gap is None and _compiled(_ROW).search(text, max(0, begin - 96), begin):
+        gap = _compiled(_ROW_GAP).match(text, end)
     return gap or _compiled(_BRACE_GAP).match(text, end)
 
 
@@ -175,9 +190,9 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
         core: The part of the name that shows that it names a secret.
     """
     start = gap.end()
-    if gap.lastgroup == "content":
-        content = _compiled(_CONTENT).match(text, start)
-        return (start, content.end()) if content else (start, start)
+    if gap.lastgroup in _WHOLE:
+        whole = _compiled(_WHOLE[gap.lastgroup]).match(text, start)
+        return whole.span() if whole else (start, start)
     if gap.lastgroup == "line":
         return start, _line_end(text, start)
     if _compiled(_NO_VALUE).match(text, start) or (
@@ -194,8 +209,8 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
         return _block_extent(text, core.start(), line) if is_key else (start, start)
     label = _compiled(_LABEL).match(text, start)
     first = label.end() if label else start
-    if gap[0].strip(" \t") == "=" and (line := _assigned(text, gap, core)):
-        return line
+    if whole := _assigned(text, gap, core):
+        return whole
     is_word = gap[0] == "=" and _is_word_of_shell(text, core)
     if found := _read(text, first, is_inline="\n" not in gap[0]):
         is_literal = found[0] == first + 1 and text[found[1] : found[1] + 1] == text[first]
@@ -205,9 +220,10 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
     if block := _compiled(_BLOCK).match(text, first):
         return _block_extent(text, core.start(), block.end())
     bare = _BARE_VALUES.get(core[0].lower(), _BARE_VALUE)
+    is_yaml = _compiled(_YAML_GAP).fullmatch(gap[0]) is not None
     if bare is _BARE_VALUE and (
         (gap.lastgroup == "named" and "\n" in gap[0])
-        or (_compiled(_YAML_GAP).fullmatch(gap[0]) and _is_field(text, core, first, ":"))
+        or (is_yaml and _is_field(text, core, first, ":"))
     ):
         bare = rf"{_PLAIN_VALUE}|{_BARE_VALUE}"
     match = _compiled(_FIELD).match(text, first)
@@ -216,7 +232,11 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
     match = match or _compiled(bare).match(text, first)
     if match and is_word:
         match = _compiled(_WORD).match(text, match.end()) or match
-    return (start, match.end()) if match else (start, start)
+    end = match.end() if match else first
+    if bare is _BARE_VALUE and (is_word or (is_yaml and _is_key_of_line(text, core))):
+        rest = _compiled(_REST_OF_WORD).match(text, end)
+        end = rest.end() if rest else end
+    return (start, end) if end > first else (start, start)
 
 
 def _before(core: re.Match[str], size: int) -> tuple[int, int]:
@@ -266,13 +286,15 @@ def _call(text: str, start: int, inside: int) -> tuple[int, int]:
 
 
 def _assigned(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int] | None:
-    """Find a value without quotes of its own that a line ends with, or quotes around its name."""
+    """Find a value without quotes of its own: the rest of a line, or of what is quoted."""
     start, is_close = gap.end(), gap[0] == "="
     found = None
-    if begun := _compiled(_BEGUN).search(text, *_before(core, 96)) if is_close else None:
-        found = _compiled(_IN_QUOTES).match(text, begun.start())
-        return found.span("value") if found else None
-    if _is_key_of_line(text, core):
+    if begun := _compiled(_BEGUN).search(text, *_before(core, 96)):
+        if found := _compiled(_IN_QUOTES).match(text, begun.start()):
+            first, last = found.span("value")
+            rest = _compiled(_WORD).match(text, found.end()) if found["closed"] else None
+            return first, rest.end() - rest[0].endswith(found["mark"]) if rest else last
+    elif gap[0].strip(" \t") == "=" and _is_key_of_line(text, core):
         if not _is_field(text, core, start, "="):
             found = _compiled(_ONE_WORD).match(text, start) if is_close else None
         elif is_close or not _compiled(_CALL_WITH_TEXT).match(text, start):

@@ -298,6 +298,7 @@ class TestNamesOfSecrets:
             "- name: DB_PASS\n  value: x s3cr3t\n",
             "env:\n  - value: s3cr3t\n    name: DB_PASS\n",
             "- value: 'x, s3cr3t'\n  name: 'DB_PASS'",
+            "- value: x',s3cr3t\n  name: DB_PASS",
             '<property name="password" value="s3cr3t"/>',
             '<add key="ApiPassword"\n     value="a b s3cr3t"/>',
             "<add value='s3cr3t' key='ApiPassword'/>",
@@ -384,6 +385,7 @@ class TestHeadersAndAddresses:
             ("tool -token s3cr3t", f"tool -token {MASK}"),
             ("curl -u ann:s3cr3t https://h", f"curl -u {MASK} https://h"),
             ("curl --user 'ann:s3cr3t' https://h", f"curl --user '{MASK}' https://h"),
+            ("curl 'x?a&b' -u 'ann:a \"b s3cr3t' h", f"curl 'x?a&b' -u '{MASK}' h"),
             ("PGPASSWORD=s3cr3t psql", f"PGPASSWORD={MASK} psql"),
             ("Basic dXNlcjpwYXNzd29yZA== it is", f"Basic {MASK} it is"),
             ("tool --password \\\n  s3cr3t -x", f"tool --password \\\n  {MASK} -x"),
@@ -431,6 +433,9 @@ class TestHeadersAndAddresses:
             ["curl", "-kuann:s3cr3t", "https://h"],
             ["/usr/bin/docker", "login", "-u", "ann", "-ps3cr3t"],
             ["podman", "login", "-p=s3cr3t"],
+            ["docker", "run", "-e", "DB_PASSWORD=a b s3cr3t", "x"],
+            ["kubectl", "create", "--from-literal=password=a, b s3cr3t"],
+            ["curl", "-u", "ann:a b s3cr3t"],
         ],
         ids=" ".join,
     )
@@ -464,6 +469,7 @@ class TestHeadersAndAddresses:
             ["vault", "login", "-path=x", "-port", "80"],
             ["docker", "run", "-p80:80", "login"],
             ["curl", "-sSo", "ann:x", "-fu", "ann"],
+            ["docker", "run", "-e", "DB_PASSWORD", "-e", "DB_USER=a b"],
         ],
     )
     def test_lists_of_arguments_without_secrets_stay(
