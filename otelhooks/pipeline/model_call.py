@@ -24,6 +24,7 @@ from otelhooks.pipeline.hosted_tools import is_withheld
 from otelhooks.pipeline.model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.spending import spend
+from otelhooks.plain_text import encodable
 from otelhooks.records import semconv
 from otelhooks.telemetry.content import output_message, system_instructions, tool_definitions
 from otelhooks.telemetry.inference import SHARED_BY, noted, published
@@ -422,6 +423,10 @@ class _ModelCall(Traced):
             attributes |= self._spend(cost)
         if not attributes:
             return
+        for text in (reply.model, reply.response_id, *reply.finish_reasons):
+            if text and not text.isascii():
+                attributes = encodable(attributes)
+                break
         if self.is_detailed:
             self.shown.update(attributes)
         if op.span is not None and not op.adopted:

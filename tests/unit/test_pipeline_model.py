@@ -56,6 +56,27 @@ def test_the_span_says_model_provider_tokens_and_reason(governed: Any, model: Mo
     assert point.count == 1
 
 
+def test_half_a_surrogate_pair_does_not_cost_the_answer_its_attributes(governed: Any) -> None:
+    @otelhooks.model_call(model="m\ud800")
+    def ask(messages: list[Any]) -> dict[str, Any]:
+        message = {"role": "assistant", "content": "hello"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop\ud801"}
+        return {
+            "object": "chat.completion",
+            "id": "é\ud802",
+            "model": "m\ud803",
+            "choices": [choice],
+        }
+
+    governed()
+    ask(MESSAGES)
+    span = governed.span(r"chat m\ud800")
+    assert span.attributes[semconv.GEN_AI_REQUEST_MODEL] == r"m\ud800"
+    assert span.attributes[semconv.GEN_AI_RESPONSE_FINISH_REASONS] == (r"stop\ud801",)
+    assert span.attributes[semconv.GEN_AI_RESPONSE_ID] == r"é\ud802"
+    assert span.attributes[semconv.GEN_AI_RESPONSE_MODEL] == r"m\ud803"
+
+
 def test_a_denied_call_does_not_run(governed: Any, model: Model) -> None:
     deny = hooks.pre_model_call(rule_id="r")(lambda data: Result(allow=False, message="no"))
     governed(hooks=[deny])
