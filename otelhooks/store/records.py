@@ -179,6 +179,7 @@ class TraceSummary:
         observed: Number of calls that monitor mode would have refused or asked about.
         approved: Number of calls that were asked about and approved.
         withdrawn: Number of calls that were asked about and ended, or whose process ended, first.
+        pending: Number of questions that have no answer in the trace: parked, or still open.
         verdicts: Number of calls with any other verdict except a plain allow.
         errors: Number of spans with status error that were not refused.
         is_refused: Whether a span or an event was refused or observed; events count too, because
@@ -199,6 +200,7 @@ class TraceSummary:
     observed: int
     approved: int
     withdrawn: int
+    pending: int
     verdicts: int
     errors: int
     is_refused: bool

@@ -37,6 +37,7 @@ def read_summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
     resource: Mapping[str, Any] = (
         _origin(db, first["origin"], {}).resource if first is not None else {}
     )
+    named = [(span["name"], found) for span, found in zip(spans, attributes, strict=True)]
     calls = [
         (span["verdict"], found)
         for span, found in zip(spans, attributes, strict=True)
@@ -57,9 +58,8 @@ def read_summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
         withheld=kept_back,
         observed=ranks.count(verdicts.RANK_OBSERVED),
         approved=approved,
-        withdrawn=verdicts.withdrawn(
-            (span["name"], found) for span, found in zip(spans, attributes, strict=True)
-        ),
+        withdrawn=verdicts.withdrawn(named),
+        pending=verdicts.pending(named),
         verdicts=ranks.count(verdicts.RANK_VERDICT) - approved,
         errors=sum(
             span["status"] == _STATUS.index("error") and span["verdict"] != verdicts.RANK_REFUSED

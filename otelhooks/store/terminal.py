@@ -191,6 +191,7 @@ def verdicts(summary: TraceSummary) -> str:
             (summary.observed, "observed"),
             (summary.approved, "approved"),
             (summary.withdrawn, "withdrawn"),
+            (summary.pending, "pending"),
             (summary.verdicts, "other"),
             (summary.errors, "failed"),
         )

@@ -307,8 +307,8 @@ def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzin
     total = add_up((span.span_id, span.parent_id, span.attributes) for span in spans)
     parts += used(total)
     said = [_outcome(span.attributes) for span in spans if not is_about_approval(span.name)]
-    ended = verdicts.withdrawn((span.name, span.attributes) for span in spans)
-    said += ["withdrawn"] * ended
+    named = [(span.name, span.attributes) for span in spans]
+    said += ["withdrawn"] * verdicts.withdrawn(named) + ["pending"] * verdicts.pending(named)
     parts += [f"{count} {word}" for word in _OUTCOMES if (count := said.count(word))]
     header.append("\n" + "\n".join(filled(parts, " · ", width)) + "\n\n", "dim")
     return header
@@ -316,7 +316,7 @@ def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzin
 
 _OUTCOMES = (
     *("refused", "withheld", "would be refused", "would be asked about"),
-    *("approved", "withdrawn", "with another verdict"),
+    *("approved", "withdrawn", "pending", "with another verdict"),
 )
 
 

@@ -95,6 +95,23 @@ def withdrawn(spans: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
     return max(ended.count(True), ended.count(False))
 
 
+def pending(spans: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
+    """Count the questions of a trace that have no answer in it: they may be parked, or still open.
+
+    Args:
+        spans: Name and attributes of each.
+    """
+    asked: set[Any] = set()
+    ended: set[Any] = {None}
+    for name, attributes in spans:
+        decision = attributes.get(semconv.DECISION_ID)
+        if name.startswith(semconv.SPAN_APPROVAL_REQUEST):
+            asked.add(decision)
+        elif attributes.get(semconv.APPROVAL_STATUS) != semconv.APPROVAL_STATUS_PENDING:
+            ended.add(decision)
+    return len(asked - ended)
+
+
 def is_about_approval(name: str) -> bool:
     """Return whether a span of this name is about asking; the verdict counts on the call's span."""
     return name.startswith((semconv.SPAN_APPROVAL_REQUEST, semconv.SPAN_APPROVAL_WAIT))

@@ -93,6 +93,26 @@ def test_the_run_pauses_and_goes_on_when_it_is_answered(process: Any, questions:
     assert (question.taken, question.about) == (True, "")
 
 
+def test_traces_show_that_a_question_is_pending_until_it_is_answered_there(
+    process: Any, questions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(*command: str) -> str:
+        return CliRunner().invoke(cli, ["trace", *command]).output
+
+    monkeypatch.setenv("OTELHOOKS_STORE", str(tmp_path / "traces.db"))
+    process()
+    assert "  1 pending\n" in shown("list")
+    assert " · 1 pending\n" in shown("show")
+    [summary] = json.loads(shown("list", "--json"))
+    assert summary["pending"] == 1
+    trace_id = summary["trace_id"]
+    answer(questions)
+    process()
+    assert " · 1 approved\n" in shown("show", "last")
+    listed = {one["trace_id"]: one for one in json.loads(shown("list", "--json"))}
+    assert listed[trace_id]["pending"] == (0 if len(listed) == 1 else 1)
+
+
 def test_a_queue_that_does_not_park_waits(process: Any, path: Path) -> None:
     waiting = approvals.Queue(path)
     assert process(approvals=waiting, approval_timeout=0.3).startswith("denied: ")

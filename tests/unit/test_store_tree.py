@@ -211,7 +211,7 @@ span 00000000                               not stored: still running, or lost
 
 RUNNING = """\
 trace 4bf92f35
-2026-11-18 11:06:40 · 410 ms · 3 spans
+2026-11-18 11:06:40 · 410 ms · 3 spans · 1 pending
 
 invoke_agent desk             not stored: still running, or lost
 ├─ · session_start
