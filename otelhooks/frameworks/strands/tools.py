@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import itertools
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.objects import overrides
+from otelhooks.frameworks.kit.positional import PositionalCall
 
 __all__ = ["BUILT_IN", "ClientCall", "FunctionCall", "Tool", "locate"]
 
@@ -212,7 +211,7 @@ class ClientCall(_Call):
         return wrapped(self.id, self.name, args, *further, **named)
 
 
-class FunctionCall(kit.ToolCall):
+class FunctionCall(PositionalCall):
     """A call of a decorated function by user code; agents do not call it this way."""
 
     group = FUNCTION
@@ -222,27 +221,17 @@ class FunctionCall(kit.ToolCall):
             through = CoroutineCall.through
             self.function = functools.partial(through, "coroutine", self.function, tool)
             return kit.SKIP
-        return self.named(tool, args, kwargs)
+        return self.of(tool, args, kwargs)
 
-    def named(self, tool: Any, args: Any, kwargs: Any) -> None:
-        """Take all arguments by name; those by position that have none are a list."""
+    def of(self, tool: Any, args: Any, kwargs: Any) -> None:
         self.owner, self.name = tool, tool.tool_name
         self.description = tool.tool_spec.get("description")
-        names, rest = _positions(tool._tool_func)
-        self.order = [*itertools.takewhile(lambda name: name not in kwargs, names[: len(args)])]
-        more = args[len(self.order) :]
-        self.rest = rest if more else None
-        if self.rest in kwargs:
-            raise TypeError(f"`{rest}` is the name of two arguments")
-        unnamed = {rest: [*more]} if more else {}
-        self.take({**dict(zip(self.order, args, strict=False)), **unnamed, **kwargs})
+        self.take_call(tool._tool_func, args, kwargs)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         if overrides.Method(self.owner, "__call__").calls_on(wrapped):
             self.expect(self.name, self.owner, args)
-        named = dict(args)
-        by_position = [named.pop(name) for name in self.order]
-        return wrapped(*by_position, *named.pop(self.rest, ()), **named)
+        return super().call(wrapped, args)
 
     def denied(self, reason: str) -> Any:
         raise self.exception(reason)
@@ -252,21 +241,4 @@ class CoroutineCall(FunctionCall):
     """The same, of a coroutine function."""
 
     def read(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return self.named(tool, args, kwargs)
-
-
-def _positions(function: Any) -> tuple[list[str], str]:
-    """Return the names of arguments by position, and the name for a list of further ones.
-
-    A function of `functools.wraps` has the parameters of what it wraps only where its own are
-    `*args`: it may take others as well, so what does not fit these can still run.
-    """
-    own = inspect.signature(function, follow_wrapped=False).parameters.values()
-    names, shown = _by_position(own), inspect.signature(function).parameters.values()
-    rest = next((each.name for each in own if each.kind is each.VAR_POSITIONAL), "")
-    return (names + _by_position(shown)[len(names) :] if rest else names), rest or "args"
-
-
-def _by_position(parameters: Iterable[inspect.Parameter]) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [each.name for each in parameters if each.kind in kinds]
+        return self.of(tool, args, kwargs)
