@@ -19,10 +19,6 @@ _AGENT = "google.adk.agents.base_agent:BaseAgent"
 class _Run(kit.Run):
     """What all runs share: their consumers read events."""
 
-    def whole(self, seen: Any) -> Any:
-        """Return the events."""
-        return seen
-
     def answer_of(self, raw: Any) -> Any:
         """Return the text of the last event that has one and is final."""
         found = next(reversed(_answers(raw)), None)

@@ -186,9 +186,8 @@ class Model(callbacks.ModelCall):
         return meta.get("usage"), meta.get("finish_reason"), None, str(meta.get("model") or "")
 
 
-_PROXY = ("otelhooks.patching.fields:Proxy", "__wrapped__")
-_model = Model.stand_in(*_PROXY, run=(Model, "plain"), run_async=(Model, "coroutine"))
-_agent = Model.stand_in(*_PROXY, chat_generator=_model)
+_model = Model.stand_in(run=(Model, "plain"), run_async=(Model, "coroutine"))
+_agent = Model.stand_in(chat_generator=_model)
 
 
 def guard_step(wrapped: Any, agent: Any, *args: Any, **named: Any) -> Any:

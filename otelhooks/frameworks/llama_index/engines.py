@@ -75,17 +75,16 @@ class Retrieval(Query):
         return [one.get_content() for one in raw]
 
 
-_PROXY, _FIELD = "otelhooks.patching.fields:Proxy", "__wrapped__"
-_engine = stand_in(_PROXY, _FIELD, query=(Query, PLAIN), aquery=(Query, COROUTINE))
-_retriever = stand_in(_PROXY, _FIELD, retrieve=(Retrieval, PLAIN), aretrieve=(Retrieval, COROUTINE))
+_engine = stand_in(query=(Query, PLAIN), aquery=(Query, COROUTINE))
+_retriever = stand_in(retrieve=(Retrieval, PLAIN), aretrieve=(Retrieval, COROUTINE))
 
 
 def _guarded(make: Any) -> Any:
     return lambda held, tools: [make(*one) for one in zip(held, tools, strict=True)]
 
 
-_router = stand_in(_PROXY, _FIELD, _query_engines=_guarded(_engine))
-_retrievers = stand_in(_PROXY, _FIELD, _retrievers=_guarded(_retriever))
+_router = stand_in(_query_engines=_guarded(_engine))
+_retrievers = stand_in(_retrievers=_guarded(_retriever))
 
 
 def route(wrapped: Any, router: Any, query_bundle: Any) -> Any:

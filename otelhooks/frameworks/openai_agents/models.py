@@ -279,10 +279,7 @@ canned = functools.partial(outer.known, _canned)
 """Makes the runs in a block answer with a text: no model is called, the rest is the SDK's."""
 
 _stand_in = ModelCall.stand_in(
-    "otelhooks.patching.fields:Proxy",
-    "__wrapped__",
-    get_response=(ModelCall, "coroutine"),
-    stream_response=(StreamedCall, "async generator"),
+    get_response=(ModelCall, "coroutine"), stream_response=(StreamedCall, "async generator")
 )
 _stand_ins: weakref.WeakValueDictionary[tuple[int, str], Any] = weakref.WeakValueDictionary()
 

@@ -10,14 +10,16 @@ from otelhooks.frameworks.kit.objects.classes import subclass
 __all__ = ["stand_in"]
 
 
-def stand_in(path: str, field: str, **attributes: Any) -> Callable[[Any, Any], Any]:
+def stand_in(
+    path: str = "otelhooks.patching.fields:Proxy", field: str = "__wrapped__", **attributes: Any
+) -> Callable[[Any, Any], Any]:
     """Return a function that creates a stand-in from an object and from data for `read`.
 
     `read` gets the stand-in as owner, with the data in ``_self_of``.
 
     Args:
-        path: Class of stand-ins, created with the object: one of the framework's wrappers, or
-            ``otelhooks.patching.fields:Proxy``.
+        path: Class of stand-ins, created with the object; one of the framework's wrappers, if it
+            has one.
         field: Its attribute that holds the object.
         **attributes: Name of a method to the adapter's class and the kind of function; or name of
             an attribute to the function, made here, that creates a stand-in for its value. A
