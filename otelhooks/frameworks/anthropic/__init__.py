@@ -16,7 +16,7 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.anthropic.messages import MessagesRequest, built_in
 from otelhooks.frameworks.kit import contents, telemetry
-from otelhooks.frameworks.kit.clients.calls import ON_DENIED
+from otelhooks.frameworks.kit.clients.calls import IN_PART, ON_DENIED
 from otelhooks.frameworks.kit.clients.generated import UnreadRequest
 
 __all__ = ["ADAPTER"]
@@ -138,9 +138,5 @@ ADAPTER = kit.Adapter(
         "the function behind a tool": "calling it is plain Python",
     },
     options={"on_denied": ON_DENIED},
-    in_part={
-        "tool.post": (
-            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent"
-        ),
-    },
+    in_part=IN_PART,
 )

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_genai.pieces import continued, goes_on, is_piece, is_piecewise
-from otelhooks.frameworks.kit.clients.calls import ON_DENIED, ClientCall
+from otelhooks.frameworks.kit.clients.calls import IN_PART, ON_DENIED, ClientCall
 from otelhooks.frameworks.kit.mcp.servers import server_of
 from otelhooks.frameworks.kit.objects.functions import ASYNC_GENERATOR
 
@@ -432,9 +432,5 @@ ADAPTER = kit.Adapter(
         "a function that your code calls itself": "calling it is plain Python",
     },
     options={"on_denied": ON_DENIED},
-    in_part={
-        "tool.post": (
-            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent"
-        ),
-    },
+    in_part=IN_PART,
 )

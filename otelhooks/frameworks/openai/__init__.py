@@ -13,7 +13,7 @@ keeps the same verdict; handlers of a session, whose model is at the provider, a
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit.clients.calls import ON_DENIED
+from otelhooks.frameworks.kit.clients.calls import IN_PART, ON_DENIED
 from otelhooks.frameworks.kit.clients.generated import UnreadRequest
 from otelhooks.frameworks.openai.chat import ChatRequest
 from otelhooks.frameworks.openai.responses import ResponsesRequest
@@ -54,9 +54,5 @@ ADAPTER = kit.Adapter(
         "actions of a browser or computer toolset": "the call is judged, in the answer",
     },
     options={"on_denied": ON_DENIED},
-    in_part={
-        "tool.post": (
-            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent"
-        ),
-    },
+    in_part=IN_PART,
 )

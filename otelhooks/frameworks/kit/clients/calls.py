@@ -51,10 +51,14 @@ from otelhooks.records import semconv
 from otelhooks.telemetry.quiet import report
 from otelhooks.types import ModelResponse
 
-__all__ = ["ON_DENIED", "Call", "ClientCall", "UnreadCall"]
+__all__ = ["IN_PART", "ON_DENIED", "Call", "ClientCall", "UnreadCall"]
 
 ON_DENIED = ("tell", "drop", "raise")
 """The values of the option ``on_denied``, the default first."""
+
+_SENT = "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent"
+IN_PART = {"tool.post": _SENT}
+"""For `Adapter`: the loop is often the application's own."""
 
 _MOST_TIMES = 5
 """How often one request is repeated because every call in its answer was denied."""
