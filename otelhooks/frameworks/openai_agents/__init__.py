@@ -38,6 +38,7 @@ __all__ = ["ADAPTER"]
 
 _TOOL, _RUN, _INTERNAL = "agents.tool", "agents.run", "agents.run_internal"
 _EDITS = ("create_file", "update_file", "delete_file")
+_look = functools.partial(kit.listen, required=False)
 _in_field = functools.partial(kit.seat, kind="either", field=True)
 
 ADAPTER = kit.Adapter(
@@ -53,20 +54,13 @@ ADAPTER = kit.Adapter(
         kit.listen(
             f"{_TOOL}:maybe_invoke_function_tool_failure_error_function", tools.note_failure
         ),
-        kit.listen(
-            f"{_INTERNAL}.tool_execution:_execute_tool_input_guardrails",
-            tools.note_rejection,
-            required=False,
-        ),
-        kit.listen(
+        _look(f"{_INTERNAL}.tool_execution:_execute_tool_input_guardrails", tools.note_rejection),
+        _look(
             f"{_INTERNAL}.tool_execution:_FunctionToolBatchExecutor._execute_single_tool_body",
             tools.may_pause,
-            required=False,
         ),
         kit.seat(f"{_INTERNAL}.tool_actions:ComputerAction.execute", tools.ComputerCall),
-        kit.listen(
-            f"{_INTERNAL}.tool_actions:ApplyPatchAction.execute", tools.note_patch, required=False
-        ),
+        _look(f"{_INTERNAL}.tool_actions:ApplyPatchAction.execute", tools.note_patch),
         kit.seat(f"{_INTERNAL}.turn_resolution:execute_handoffs", tools.HandOff),
         _in_field("agents.handoffs:Handoff.on_invoke_handoff", tools.HandOffFunction),
         kit.listen(f"{_INTERNAL}.run_loop:get_model", models.choose_model),
