@@ -95,11 +95,11 @@ _SEPARATORS = {0x066B: ".", 0x066C: ","}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _BLANKS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 _MOST_ESCAPED = 4
-_APART = r"[\W_]"
-_IN_IBAN = re.compile(_APART)
+_IN_IBAN = re.compile(r"[\W_]")
+_APART = r"[\W_]{0,32}"
 _IBAN = re.compile(
-    rf"(?:(?<![a-z0-9])|(?<=iban))(?=([a-z]{_APART}?[a-z]{_APART}?[0-9]{_APART}?[0-9]"
-    rf"(?:{_APART}{{0,32}}[a-z0-9]){{11,30}}))"
+    rf"(?:(?<![a-z0-9])|(?<=iban))(?=([a-z]{_APART}[a-z]{_APART}[0-9]{_APART}[0-9]"
+    rf"(?:{_APART}[a-z0-9]){{11,30}}))"
 )
 _TOKEN = re.compile(r"[\w.@/\\:+~%-]+")
 _ASCII_TOKEN = re.compile(r"[a-z0-9_.@/\\:+~%-]+")
