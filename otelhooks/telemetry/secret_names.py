@@ -40,7 +40,7 @@ def _words(key: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def _is_secret(key: str) -> bool:
     words = _words(key)
-    if not words or words[-1] == "ref":  # a reference, such as `secretKeyRef`
+    if words[-1:] in ([], ["ref"]) or words[-2:] == ["secret", "name"]:  # as in Kubernetes
         return False
     return (
         words[-1] == "token"

@@ -48,7 +48,7 @@ _ROWS = (
 )
 _PROGRAM = rf"(?s)(?:.*[/\\])?(?P<name>{'|'.join(row.program for row in _ROWS)})(?:\.exe)?"
 _OPTION = r"(?a)--?(?P<name>[A-Za-z][\w.-]{0,127})"
-_ASSIGNED = r"(?as)(?:--[\w-]{1,64}=)?(?P<name>[A-Za-z][\w.-]{0,127})=(?=.)"
+_ASSIGNED = r"(?as)(?:--[\w-]{1,64}=)?(?P<name>[A-Za-z][\w.-]{0,127})="
 _QUOTE = r"\\{0,7}[\"']"
 
 _CODE = frozenset(("-c", "-ec", "-lc", "-Command"))
@@ -120,15 +120,17 @@ def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> d
     rows: dict[_Row, None] = {}
     awaited: re.Pattern[str] | None = None  # the expected form of the item after an option
     before = ""
-    if not any(isinstance(item, str) and item.startswith("-") for item in items):
+    texts = [item for item in items if isinstance(item, str)]
+    are_variables = bool(texts) and all(map(_compiled(_ASSIGNED).match, texts))
+    if not are_variables and not any(text.startswith("-") for text in texts):
         return found
     for index, item in enumerate(items):
         text = item if isinstance(item, str) else ""
         expected, awaited = awaited, None
         words, option, before = f"{before} {text}", before, text
         is_word = text.startswith("--") or (option.startswith("-") and option not in _CODE)
-        if is_word and (assigned := _compiled(_ASSIGNED).match(text)):
-            if is_secret(assigned["name"]):
+        if (is_word or are_variables) and (assigned := _compiled(_ASSIGNED).match(text)):
+            if is_secret(assigned["name"]) and assigned.end() < len(text):
                 found[index] = assigned.end()
         if not text.startswith("-"):
             if expected is not None and expected.match(text):

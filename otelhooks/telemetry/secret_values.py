@@ -26,9 +26,11 @@ _QUOTE = r"\\{0,31}[\"']"
 _GO_TYPE = r"\s{1,4}(?:string|\[\]byte)(?=\s{1,4}=)"
 _SUBSCRIPT = rf"(?:{_QUOTE}|\[\w{{0,8}})\](?=[ \t]{{0,4}}=)"
 _SHOWN = r"(?=\s{0,4}[:=]?\s{0,4}(?:[`\"']|\S{0,128}\d))"  # prose names things in bold, too
+_COLOUR = r"(?:\x1b\[[\d;]{0,16}m)?"
 _GAP = (
-    rf"(?:{_SUBSCRIPT}|{_QUOTE}|{_GO_TYPE}|(?:\*\*|`){_SHOWN})?"
-    rf"\s{{0,16}}(?::=|=>|={{1,3}}(?![=>])|[:=])(?:\*\*{_SHOWN}|(?!\*\*\s))\s{{0,16}}"
+    rf"(?:{_SUBSCRIPT}|{_QUOTE}|{_GO_TYPE}|(?:\*\*|`){_SHOWN})?{_COLOUR}"
+    rf"\s{{0,16}}(?::=|=>|={{1,3}}(?![=>])|[:=]|(?:\|\||&&|\?\?|\+|\?)[:=])"
+    rf"(?:\*\*{_SHOWN}|(?!\*\*\s))\s{{0,16}}{_COLOUR}"
 )
 _OPTION_GAP = (  # in a command, or in the text of a list of arguments
     r"(?:\s{0,16}\\\r?\n\s{0,16}|\s{1,16})(?![\s-])"
@@ -36,17 +38,29 @@ _OPTION_GAP = (  # in a command, or in the text of a list of arguments
 )
 _SETTER = r"(?i)(?<![a-z])(?:set|put|get|define)\w{0,24}\(\s{0,8}\\{0,31}[\"']\Z"
 _SETTER_GAP = rf"{_QUOTE}\s{{0,16}},\s{{0,16}}(?={_MARK})"
+_PAIR = (  # of a list of headers
+    r"(?:(?:\A|[\[(,])\s{0,8}\(|(?:\[|\],)\s{0,8}\[)\s{0,8}[bu]?\\{0,31}[\"']\Z"
+)
+_PAIR_GAP = (
+    rf"{_QUOTE}\s{{0,16}},\s{{0,16}}(?=[bu]?(?P<end>{_QUOTE})(?:(?!(?P=end))[^\n]){{1,2048}}"
+    r"(?P=end)\s{0,8}[)\]])"
+)
+_SETS = r"(?:\A|\.)(?:set|with)[A-Z_]"
+_SETS_GAP = rf"\(\s{{0,8}}(?={_PREFIX}{_QUOTE})"
 _BRACE_GAP = rf"\{{\s{{0,8}}(?={_PREFIX}{_QUOTE})"  # C++, and with brackets behind a type
 _DECLARED = r"\b(?:string|string_view|auto|char)[ \t]?[*&]?[ \t]\Z"
 _BRACKET_GAP = rf"[({{]\s{{0,8}}(?={_PREFIX}{_QUOTE})"
 _VARIABLE = (  # of a Dockerfile, Windows, csh, fish, Apache, nginx
     r"(?:(?:\A|\n)[ \t]{0,16}ENV|(?<![\w-])(?:setx|set[eE]nv|SetEnv|set[ \t]-\w{1,4}"
-    r"|\w{1,16}_header|fastcgi_param))[ \t]{1,8}\Z"
+    r"|\w{1,16}_header|fastcgi_param|(?:git|npm|yarn|pnpm|aws)[ \t]config(?:ure)?"
+    r"(?:[ \t](?:set|--\w{1,16})){0,3}))[ \t]{1,8}(?:\S{1,64}[:/])?\Z"
 )
 _VARIABLE_GAP = r"(?P<line>[ \t]{1,16})(?=[^\s=|&;])"
 
-_NO_VALUE = (  # nothing, or a placeholder of a statement
-    r"(?:[Nn]ull|NULL|None|nil|undefined|[?]\d{0,3}|%s|%\(\w{1,64}\)s|\$\d{1,3})(?=[\s,;)\]}\"'\\]|\Z)"
+_NO_VALUE = (  # nothing, a placeholder of a statement, a type
+    r"(?:[Nn]ull|NULL|None|nil|undefined|[?]\d{0,3}|%s|%\(\w{1,64}\)s|\$\d{1,3}"
+    r"|(?:[Ss]tr(?:ing)?|SecretStr|bytes|int|number|bool(?:ean)?)(?![ \t]{0,8}[=|]))"
+    r"(?=[\s,;)\]}\"'\\]|\Z)"
 )
 _NAMED_PLACE = r"(?<=\s=\s)[:@]\w{1,64}(?=[\s,;)\"'\\]|\Z)"
 _IN_STATEMENT = r"(?i)\b(?:set|where|and)\b[^;'\"]{0,200}\Z"
@@ -108,6 +122,7 @@ _REST_OF_WORD = (  # up to another field
     r"(?!\S{0,256}[;&,][\w.-]{1,64}=)[^\s\"']{0,256}?[^\s\"',;:&|)}\]]"
     r"(?=[,;:&|)}\]]{0,8}(?:\s|\Z))"
 )
+_DEFAULT = r"[ \t]{1,4}(?:[?|]{2}|or)[ \t]{1,4}[^\r\n\"'`]{0,256}[\"'`]"
 _CALL_WITH_TEXT = rf"(?:{_CALL})[^\r\n]*[\"'`]"
 _BEGUN = r"\\{0,31}[\"'](?=(?:--[\w-]{1,64}=)?[\w.-]{0,64}\Z)"
 _IN_QUOTES = (  # name and value together, up to another field
@@ -148,9 +163,14 @@ def find_gap(text: str, before: str, name: str, end: int) -> re.Match[str] | Non
     gap = _compiled(_GAP).match(text, end)
     if gap is None and name.startswith("-"):  # an option of a command: its value may follow
         gap = _compiled(_OPTION_GAP).match(text, end)
-    if gap is None and before.endswith(("'", '"')) and _compiled(_SETTER).search(before):
-        gap = _compiled(_SETTER_GAP).match(text, end)
-    if gap is None and before.endswith((" ", "\t")):
+    if gap is None and before.endswith(("'", '"')):
+        if _compiled(_SETTER).search(before):
+            gap = _compiled(_SETTER_GAP).match(text, end)
+        elif _compiled(_PAIR).search(before):
+            gap = _compiled(_PAIR_GAP).match(text, end)
+    if gap is None and _compiled(_SETS).search(name):
+        gap = _compiled(_SETS_GAP).match(text, end)
+    if gap is None and before.endswith((" ", "\t", ":", "/")):
         if _compiled(_VARIABLE).search(before):
             gap = _compiled(_VARIABLE_GAP).match(text, end)
         elif _compiled(_DECLARED).search(before):
@@ -236,6 +256,8 @@ def extent(text: str, gap: re.Match[str], core: re.Match[str]) -> tuple[int, int
     if bare is _BARE_VALUE and (is_word or (is_yaml and _is_key_of_line(text, core))):
         rest = _compiled(_REST_OF_WORD).match(text, end)
         end = rest.end() if rest else end
+    if _compiled(_DEFAULT).match(text, end):
+        end = _line_end(text, end)
     return (start, end) if end > first else (start, start)
 
 

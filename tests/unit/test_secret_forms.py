@@ -436,6 +436,7 @@ class TestHeadersAndAddresses:
             ["docker", "run", "-e", "DB_PASSWORD=a b s3cr3t", "x"],
             ["kubectl", "create", "--from-literal=password=a, b s3cr3t"],
             ["curl", "-u", "ann:a b s3cr3t"],
+            ["HOME=", "DB_PASSWORD=a, b s3cr3t", "PATH=/bin"],
         ],
         ids=" ".join,
     )
