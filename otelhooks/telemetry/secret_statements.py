@@ -47,7 +47,7 @@ _NAMES = r"(?:(?!--|/\*)[^()])"
 _GAP = rf"(?:\s|{_COMMENT}){{1,8}}"
 _INSERT = (  # or `REPLACE`, `UPSERT`; SQL Server, Hive and `MERGE` leave out `INTO`
     rf"(?i)\b(?:(?:insert|replace|upsert)(?:{_GAP}\w{{1,16}}){{0,2}}{_GAP}into{_GAP}"
-    rf"(?:{_COMMENT}|(?!--|/\*)[^(;]){{1,160}}|insert(?:{_GAP}[^\s(;]{{1,128}}){{0,4}}(?:{_GAP})?)"
+    rf"(?:{_COMMENT}|(?!--|/\*)[^(;]){{1,160}}|insert(?:{_GAP}(?:(?!--|/\*)[^\s(;]){{1,128}}){{0,4}}(?:{_GAP})?)"
     rf"(?:\([^()]{{0,256}}\)(?:{_GAP})?)?"  # of `PARTITION`
     rf"\((?P<columns>{_NAMES}{{1,4096}}(?:(?:{_COMMENT}){_NAMES}{{0,256}}){{0,16}})\)"
     rf"(?:{_COMMENT}|\\[nrt]|[^\w();/-]){{0,64}}(?:(?:output|overriding)\b[^();]{{0,64}}\b)?"

@@ -648,6 +648,7 @@ class TestInCode:
                 "insert a partition (",
                 "insert into a (pwa: b\n--pw{a}",
                 "insert --\n",
+                "pass/*{a}insert *//*",
                 "| token | a",
                 "('token', 'a",
                 "\x1b[1mtoken\x1b[0m=",
