@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextvars
 import dis
 import functools
 import inspect
@@ -298,10 +297,34 @@ async def _arun(effect: Run) -> Any:
         value = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
     else:
         value = effect.fn(*effect.args)
-    if not inspect.isawaitable(value):
-        return value
-    awaited = value.awaitable if type(value) is Then else value
-    return await (_unless_cancelled(value) if can_suspend(awaited) else value)
+    return await _uncaught(value) if inspect.isawaitable(value) else value
+
+
+async def _uncaught(awaitable: Awaitable[Any]) -> Any:
+    """Return a value, unless what made it caught that the caller was cancelled.
+
+    It is made in the caller's task, so that hooks share context variables and their tokens. Before
+    Python 3.11 asyncio keeps no trace of a cancellation that was caught.
+    """
+    if not can_suspend(awaitable.awaitable if type(awaitable) is Then else awaitable):
+        return await awaitable
+    import anyio.lowlevel
+
+    before = _cancellations()
+    value = await awaitable
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    if _cancellations() > before:
+        raise asyncio.CancelledError
+    return value
+
+
+def _cancellations() -> int:
+    """Return how often the running task of asyncio was cancelled; 0 without one."""
+    try:
+        task: Any = asyncio.current_task()
+    except RuntimeError:  # trio
+        return 0
+    return task.cancelling() if hasattr(task, "cancelling") else 0
 
 
 async def _asked(effect: Run) -> Any:
@@ -315,31 +338,25 @@ async def _asked(effect: Run) -> Any:
 
 
 async def _unless_cancelled(answer: Awaitable[Any]) -> Any:
-    """Return an answer, unless the caller was cancelled, even if that was caught.
+    """Return an answer, unless the approver caught that it was cancelled: then it is cancelled.
 
-    What answers runs in a task of its own. In the caller's task it can catch the cancellation of
-    the caller. Before Python 3.11 asyncio keeps no trace of it; since then, it can be taken back.
-    The caller sees the context variables that it sets.
+    It is asked in a task of its own. An approver in the caller's task can catch the cancellation of
+    the caller. Before Python 3.11 asyncio keeps no trace of it; since then, the approver can take
+    it back.
     """
     import anyio.lowlevel
 
     outcome: list[Any] = []
-    context = contextvars.copy_context()
 
     async def ask() -> None:
-        nonlocal context
         try:
             outcome.append(await answer)
         except BaseException as error:  # raised again below, and not as part of a group
             outcome.append(Raised(error))
-        context = contextvars.copy_context()
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask)
     await anyio.lowlevel.checkpoint_if_cancelled()
-    for variable, value in context.items():
-        if variable.get(context) is not value:
-            variable.set(value)
     if type(outcome[0]) is Raised:
         raise outcome[0].error
     return outcome[0]

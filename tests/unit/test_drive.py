@@ -299,6 +299,7 @@ LATE = [
 
 
 ASKED = pytest.mark.parametrize("how", [{"is_question": True}, {}])
+KEEPS_TRACES = pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio keeps no trace of it")
 
 
 class TestCancelled:
@@ -321,9 +322,13 @@ class TestCancelled:
                 task.uncancel()
         return "allow"
 
-    @ASKED
     @pytest.mark.parametrize(
-        "approve", [Fruitless.ignoring_the_cancellation, taking_the_cancellation_back]
+        ("approve", "how"),
+        [
+            (Fruitless.ignoring_the_cancellation, {"is_question": True}),
+            (taking_the_cancellation_back, {"is_question": True}),
+            pytest.param(Fruitless.ignoring_the_cancellation, {}, marks=KEEPS_TRACES),
+        ],
     )
     def test_so_does_the_callers_task(self, approve: Any, how: Any) -> None:
         async def caller() -> Any:
@@ -338,18 +343,22 @@ class TestCancelled:
 
         asyncio.run(main())
 
-    @ASKED
     @pytest.mark.anyio
-    async def test_what_it_puts_into_the_context_stays_there(self, how: Any) -> None:
-        async def hook() -> str:
+    async def test_hooks_share_context_variables_and_their_tokens(self) -> None:
+        async def before() -> contextvars.Token[str]:
             await anyio.lowlevel.checkpoint()
-            mark.set(f"{mark.get()}, set by a hook")
-            return mark.get()
+            return mark.set("set by a hook")
 
-        mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark")
-        mark.set("seen")
-        assert await arun(Run(hook, **how)) == "seen, set by a hook"
-        assert mark.get() == "seen, set by a hook"
+        async def after() -> str:
+            await anyio.lowlevel.checkpoint()
+            seen = mark.get()
+            mark.reset(token)
+            return seen
+
+        mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
+        token = await arun(Run(before))
+        assert await arun(Run(after)) == "set by a hook"
+        assert mark.get() == ""
 
     @ASKED
     @pytest.mark.anyio
