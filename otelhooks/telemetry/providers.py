@@ -77,6 +77,7 @@ class Providers:
         self._config = config
         self._targets: dict[str, str] = {}
         self._retired: list[Any] = []
+        self._inherited: list[Any] = []
         self._hurry: tuple[Callable[[], None], ...] = ()
         self._callbacks: list[Callable[[Providers], None]] = []
         self._lock = threading.Lock()
@@ -253,8 +254,6 @@ class Providers:
         Returns:
             True if everything was sent in time.
         """
-        if self._is_stale:
-            return True
         return in_time([flush_of(provider) for provider in self._all()], timeout_s)
 
     def shutdown(self, timeout_s: float | None = None) -> bool:
@@ -272,11 +271,10 @@ class Providers:
         exits.unregister(self.shutdown)
         self._watched = {}
         self._callbacks.clear()
-        if self._is_stale:
-            return True  # a forked child that never used them: they belong to the parent
         for hurry in self._hurry:
             hurry()
-        own = [getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS if signal in self.owned]
+        built = () if self._is_stale else self.owned
+        own = [getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS if signal in built]
         actions: list[Callable[[], bool]] = []
         for provider in self._all():
             is_own = any(provider is mine for mine in (*own, *self._retired))
@@ -284,17 +282,22 @@ class Providers:
         return in_time(actions, self._config.exit_timeout if timeout_s is None else timeout_s)
 
     def _all(self) -> list[Any]:
-        return [*(getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS), *self._retired]
+        current = [getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS]
+        return [*([] if self._is_stale else current), *self._retired, *self._inherited]
 
     def after_fork(self) -> None:
         """Forget the parent's providers in a child; the next `refresh` builds new ones.
 
-        Passed-in and global providers stay: the SDK restarts them by itself.
+        What ends before that, in a turn that was open at the fork, waits in the parent's, whose
+        queues the SDK empties in the child; their metrics are the parent's. Passed-in and global
+        providers stay: the SDK restarts them by itself.
         """
         self._lock = threading.Lock()
         self._changed_by = 0
         self._retired = []
         self._is_stale = bool(self.owned)
+        spans_and_events = (signal for signal in ("traces", "logs") if signal in self.owned)
+        self._inherited = [getattr(self, _ATTRIBUTES[signal]) for signal in spans_and_events]
 
 
 def resolve(config: Config) -> Providers:

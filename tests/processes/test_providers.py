@@ -99,6 +99,58 @@ def test_a_forked_child_stores_its_spans_under_an_identity_of_its_own(tmp_path, 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("leave", ["sys.exit", "multiprocessing", "uninstrument", "own turn"])
+def test_a_child_stores_the_calls_that_it_makes_in_a_turn_of_its_parent(tmp_path, leave):
+    run(
+        f"""
+        import multiprocessing, os, sys, warnings
+        warnings.simplefilter("ignore")
+        import otelhooks
+        from otelhooks import policy
+
+        @otelhooks.tool
+        def look():
+            return 1
+
+        @otelhooks.tool
+        def send():
+            return 1
+
+        def child():
+            look()
+            try:
+                send()
+            except otelhooks.errors.Denied:
+                pass
+            if {leave == "own turn"}:
+                with otelhooks.turn("more", agent="b"):
+                    pass
+
+        otelhooks.instrument(policies=[policy.deny("send"), policy.allow("*")])
+        with otelhooks.turn("begin", agent="a"):
+            look()
+            if {leave == "multiprocessing"}:
+                process = multiprocessing.get_context("fork").Process(target=child)
+                process.start()
+                process.join()
+            else:
+                pid = os.fork()
+                if pid == 0:
+                    child()
+                    if {leave == "uninstrument"}:
+                        otelhooks.uninstrument()
+                        os._exit(0)
+                    sys.exit(0)
+                os.waitpid(pid, 0)
+        """,
+        tmp_path,
+    )
+    own = ["invoke_agent b"] if leave == "own turn" else []
+    calls = [name for name in stored(tmp_path) if "invoke_agent a" not in name]
+    assert calls == sorted(["execute_tool look"] * 2 + ["execute_tool send", *own])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_that_never_refreshes_leaves_the_parents_alone(tmp_path):
     run(
         """
