@@ -574,7 +574,18 @@ class GivesBack(Tool):
         return {"x": x}
 
 
-@pytest.mark.parametrize("passage", [Raises, GivesBack])
+class Nameless(Tool):
+    def read(self, tool: Any, x: Any) -> Any:
+        self.take({"x": x})
+
+
+class OddlyNamed(Nameless):
+    def read(self, tool: Any, x: Any) -> Any:
+        super().read(tool, x)
+        self.name = 7
+
+
+@pytest.mark.parametrize("passage", [Raises, GivesBack, Nameless, OddlyNamed])
 @pytest.mark.parametrize("kind", ["plain", "coroutine"])
 def test_a_call_that_cannot_be_read_is_denied(
     framework: Any, passage: Any, kind: str, exporter: Any, tracer_provider: Any, caplog: Any

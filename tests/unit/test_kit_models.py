@@ -192,6 +192,16 @@ def test_a_framework_may_name_a_provider_its_own_way(fake, exporter) -> None:
     assert found == ["aws.bedrock", "gcp.vertex_ai", "acme"]
 
 
+def test_an_answer_that_is_not_described_by_a_tuple_is_an_error_that_names_the_class(fake) -> None:
+    class Described(Chat):
+        def about(self, raw: Any) -> Any:
+            return {"input_tokens": 7, "output_tokens": 3}
+
+    module = fake(kit.seat("fake:chat", Described))
+    with pytest.raises(TypeError, match=r"test_kit_models.py:\d+: class `Described`: `about` ret"):
+        module.chat([message("user", text("hello"))])
+
+
 def test_parts_of_one_role_are_one_message_in_captured_content(fake, exporter) -> None:
     module = fake(kit.seat("fake:chat", Chat), capture_content="SPAN_ONLY")
     module.chat([message("user", text("look"), picture()), message("model", text("a cat"))])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from otelhooks import types
 from otelhooks.frameworks.kit.objects.classes import native
+from otelhooks.frameworks.kit.objects.mistakes import place
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.context import current_branch
@@ -19,6 +20,7 @@ from otelhooks.pipeline.frames import Op, current_frame, current_scope
 from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat, model
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.records import semconv
+from otelhooks.records.failures import WrongAnswer
 from otelhooks.telemetry.content import messages as as_messages
 from otelhooks.telemetry.content import parse_arguments
 
@@ -362,7 +364,11 @@ class _Reply(ModelReply):
 
     def __init__(self, call: ModelCall, raw: Any) -> None:
         self._call, self._raw = call, raw
-        usage, reason, id, model = (*call.about(raw), *_NOTHING)[:4]
+        about: Any = call.about(raw)
+        if type(about) is not tuple:
+            given = type(about).__name__
+            raise WrongAnswer(f"{place(type(call))}: `about` returned {given}, not a tuple")
+        usage, reason, id, model = (*about, *_NOTHING)[:4]
         self.usage = call.used(usage) if call.tokens else usage or {}
         self.response_id, self.model = id or "", model or ""
         several = isinstance(reason, list)

@@ -214,7 +214,11 @@ class Passage:
             noted(stream, self.items, self.note_first_chunk)
 
     def steps(self, rt: Runtime) -> Operation:
-        """Return the operation of this passage."""
+        """Return the operation of this passage.
+
+        Raises:
+            Exception: `read` did not set what is needed.
+        """
         raise NotImplementedError
 
     def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
@@ -360,12 +364,13 @@ class Guarded:
                 run = functools.partial(deliver, passage, run)
             try:
                 found = read(passage, owner, *args, **kwargs)
+                operation = passage.steps(rt) if found is None else None
             except Exception as error:
                 return self._unread(rt, run, passage, error, wrapped, args, kwargs)
-            if found is None:
+            if operation is not None:
                 if passage.context is not None:
                     run = functools.partial(passage.inside, run)
-                return run(passage.steps(rt), functools.partial(passage.run, wrapped))
+                return run(operation, functools.partial(passage.run, wrapped))
             if found is SKIP:
                 if skipped is not None:
                     return skipped(passage.function, owner, args, kwargs)

@@ -38,6 +38,7 @@ from otelhooks.pipeline.sessions import Scope
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_stages import overlooks
 from otelhooks.plain_text import without_credentials
+from otelhooks.records.failures import WrongAnswer
 from otelhooks.telemetry.spans import error_type
 
 __all__ = ["ToolCall"]
@@ -375,6 +376,8 @@ class ToolCall(Passage, Call):
     # -- what the kit makes of it -------------------------------------------------------------
 
     def steps(self, rt: Runtime) -> Operation:
+        if not isinstance(self.name, str) or not self.name:
+            raise WrongAnswer("it set no `name`, which rules look at first")
         seat: Any = type(self)
         return tool(rt, seat, self, self.conversation)
 
@@ -411,7 +414,9 @@ class ToolCall(Passage, Call):
 
     def unread(self, rt: Runtime, error: Exception) -> Operation:
         """Let a rule deny the call, so that it is reported and recorded like any other deny."""
-        self.name, self.args = self.name or type(self).__name__, {}
+        name: Any = self.name
+        self.name = name if name and isinstance(name, str) else type(self).__name__
+        self.args = {}
         context = with_scope(Scope(current_scope(), HookSet(), (_Unread(error),)))
         operation, value = self.steps(rt), None
         while True:
