@@ -252,10 +252,17 @@ def _shown(fields: dict[str, Any]) -> list[str]:
 
 def _row(fields: dict[str, Any]) -> str:
     """Return a record as one line: time, verdict, tool, rule, reason."""
-    decision, tool, rule, reason = (text or "-" for text in _shown(fields))
+    verdict, tool, rule, reason = (text or "-" for text in _shown(fields))
+    verdict += _outcome(fields)
+    return f"{one_line(fields.get('time'))}  {verdict:<13}  {tool:<24}  {rule:<24}  {reason}"
+
+
+def _outcome(fields: dict[str, Any]) -> str:
+    """Return the outcome of a call, to follow its verdict; empty if that says it."""
+    outcome = fields.get("approval_status") or fields.get("enforcement")
     if fields.get("withheld"):
-        decision += " withheld"
-    return f"{one_line(fields.get('time'))}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"
+        outcome = "withheld"
+    return f" {one_line(outcome)}" if outcome not in (None, "", "allowed", "blocked") else ""
 
 
 def _columns(fields: dict[str, Any], width: int) -> str:
@@ -266,12 +273,7 @@ def _columns(fields: dict[str, Any], width: int) -> str:
         return text if cell_len(text) <= size else f"{set_cell_size(text, size - 3)}..."
 
     verdict, tool, rule, reason = _shown(fields)
-    outcome = fields.get("approval_status") or fields.get("enforcement")
-    if fields.get("withheld"):
-        outcome = "withheld"
-    if outcome not in (None, "", "allowed", "blocked"):
-        verdict += f" {one_line(outcome)}"
-    cells = zip((verdict, tool, rule), (13, 20, 20), strict=True)
+    cells = zip((verdict + _outcome(fields), tool, rule), (13, 20, 20), strict=True)
     parts = (set_cell_size(cut(text, size), size) for text, size in cells)
     row = "  ".join((f"{one_line(fields.get('time')):.19}Z", *parts, reason)).rstrip()
     if not reason or cell_len(row) <= width:

@@ -301,21 +301,29 @@ async def _arun(effect: Run) -> Any:
 
 
 async def _uncaught(awaitable: Awaitable[Any]) -> Any:
-    """Return a value, unless what made it caught that the caller was cancelled.
+    """Return a value, unless what makes it caught, or failed at, the cancellation of the caller.
 
     It is made in the caller's task, so that hooks share context variables and their tokens. Before
     Python 3.11 asyncio keeps no trace of a cancellation that was caught.
     """
     if not can_suspend(awaitable.awaitable if type(awaitable) is Then else awaitable):
         return await awaitable
+    before = _cancellations()
+    try:
+        value = await awaitable
+    except Exception:
+        await _stop_if_cancelled(before)
+        raise
+    await _stop_if_cancelled(before)
+    return value
+
+
+async def _stop_if_cancelled(before: int) -> None:
     import anyio.lowlevel
 
-    before = _cancellations()
-    value = await awaitable
     await anyio.lowlevel.checkpoint_if_cancelled()
     if _cancellations() > before:
         raise asyncio.CancelledError
-    return value
 
 
 def _cancellations() -> int:

@@ -548,6 +548,20 @@ def test_show_does_not_let_a_record_speak_to_the_terminal(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"decision": "ask", "approval_status": "approved"}, "ask approved"),
+        ({"decision": "deny", "enforcement": "observed"}, "deny observed"),
+        ({"decision": "deny", "enforcement": "blocked"}, "deny  "),
+    ],
+)
+def test_show_in_a_pipe_tells_what_became_of_a_call_as_in_a_terminal(tmp_path, fields, shown):
+    with Audit(tmp_path) as audit:
+        audit.append(fields)
+    assert f"Z  {shown}" in invoke("show", tmp_path).stdout
+
+
+@pytest.mark.parametrize(
     ("width", "between"), [(80, f"\n{'':22}"), (140, " " * 17)], ids=["narrow", "wide"]
 )
 def test_show_in_a_terminal_aligns_columns_and_has_long_reasons_below_them(

@@ -322,12 +322,21 @@ class TestCancelled:
                 task.uncancel()
         return "allow"
 
+    @staticmethod
+    async def turning_the_cancellation_into_a_failure() -> str:
+        try:
+            await asyncio.sleep(30)
+        except BaseException as error:
+            raise RuntimeError("no connection") from error
+        return "allow"
+
     @pytest.mark.parametrize(
         ("approve", "how"),
         [
             (Fruitless.ignoring_the_cancellation, {"is_question": True}),
             (taking_the_cancellation_back, {"is_question": True}),
             pytest.param(Fruitless.ignoring_the_cancellation, {}, marks=KEEPS_TRACES),
+            pytest.param(turning_the_cancellation_into_a_failure, {}, marks=KEEPS_TRACES),
         ],
     )
     def test_so_does_the_callers_task(self, approve: Any, how: Any) -> None:
