@@ -421,6 +421,26 @@ class TestTools:
         assert danger.run("/tmp") == "removed /tmp"
         assert world.bodies == ["danger"]
 
+    def test_they_have_those_of_the_function_that_runs(self, world):
+        class Own(BaseTool):
+            name: str = "danger"
+            description: str = "A tool."
+            func: Any = None
+
+            def _run(self, *args: Any) -> Any:
+                raise NotImplementedError
+
+            async def _arun(self, path: str) -> Any:
+                return world.danger(path)
+
+        def other(mode: str) -> None: ...
+
+        otelhooks.instrument(policies=[ROOT])
+        for tool_of_my_own in (Own(), Own(func=other)):
+            assert "denied" in str(asyncio.run(tool_of_my_own.arun("/"))).lower()
+            assert asyncio.run(tool_of_my_own.arun("/tmp")) == "removed /tmp"
+        assert world.bodies == ["danger"] * 2
+
     def test_an_argument_beside_the_input_is_seen(self, world):
         otelhooks.instrument(policies=[ROOT])
         [danger, *_] = (one.to_structured_tool() for one in tools_of(world))

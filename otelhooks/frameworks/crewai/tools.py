@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _BASE = "crewai.tools.base_tool:BaseTool"
+_OF_FUNCTION = "crewai.tools.base_tool:Tool"
 _FAILURES = "crewai.tools.tool_failure"
 _FAILURE = f"{_FAILURES}:ToolFailure"
 _DELEGATING = "crewai.tools.agent_tools.base_agent_tools:BaseAgentTool"
@@ -90,7 +91,9 @@ class Tool(_Call):
 
     def read(self, tool: Any, /, *args: Any, **given: Any) -> None:
         self.of(tool)
-        self.take_call(getattr(tool, "func", None) or tool._run, args, given)
+        own = self.is_async and type(tool)._arun is not kit.native(_BASE)._arun
+        function = tool._arun if own else tool._run
+        self.take_call(tool.func if kit.is_a(tool, _OF_FUNCTION) else function, args, given)
         name = "arun" if self.is_async else "run"
         if overrides.Method(tool, name).calls_on(self.function):
             self.goes_to(self.group, self.name)

@@ -269,7 +269,7 @@ class _Answered(ToolRun):
         self.name = self.title = name
 
     def next_seat(self) -> None:
-        """Return None: there is no deeper seat on the way."""
+        """Name no deeper seat: the call reaches none."""
 
 
 class ShellRun(_Answered):
